@@ -1,7 +1,7 @@
 """Reads votes and openings that this node was not handed out of transactions."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from touchstone.node.kit.known_statements import (
@@ -14,7 +14,7 @@ from touchstone.node.kit.view import GetView, View
 from touchstone.node.models.own_openings import list_own_boundaries
 from touchstone.node.records.audit_records import VoteTaken
 from touchstone.node.records.dispute_records import DisputeRecords
-from touchstone.node.records.handed_votes import WITH_OPENING, HandedVote
+from touchstone.node.records.handed_votes import HandedVote
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.protocol.adapters.chain.abi import find_function, load_own_abi
 from touchstone.protocol.adapters.chain.chain_client import GameChain
@@ -42,7 +42,11 @@ CALLS = ("judge", JUDGE_AND_POST)
 WORD_BYTES = 32
 
 
-VOTE_BYTES = WORD_BYTES * len(HandedVote._fields)
+NUMBERS, ROOTS, OPENING_ROOTS = 6, 3, 4
+"""Words of a handed vote before its signature: numbers, then roots, then those of its opening."""
+
+
+VOTE_BYTES = WORD_BYTES * (NUMBERS + ROOTS + OPENING_ROOTS + 2)
 
 
 @dataclass(frozen=True)
@@ -105,13 +109,12 @@ class VotesOnChain:
         first = min(counted.block for _, counted in unread.votes)
         events = await self.chain.read_events(first, self.get_view().head_block)
         own = [event for event in events if event.arguments.get("task") == self.get_view().task]
-        wanted = {
-            ref.slot << 16 | (ref.draw or 0) << 8 | ref.rank: (ref, counted) for ref, counted in unread.votes
-        }
-        found = set[int]()
+        wanted = {(ref.slot, ref.draw or 0, ref.rank): (ref, counted) for ref, counted in unread.votes}
+        found = set[tuple[int, int, int]]()
         for index, handed in await self._read_handed(own):
             # Skip other votes: any account can write thousands of them into a call.
-            if index == unread.round and (place := handed.place >> 48) in wanted:
+            place = (handed.slot, handed.draw, handed.rank)
+            if index == unread.round and place in wanted:
                 await self._take(index, handed)
                 found.add(place)
         self.cases.read.update(wanted[place] for place in found)
@@ -176,8 +179,12 @@ def _list_handed(body: bytes, place: int) -> Iterator[HandedVote]:
     start = _get_word(body, place)
     count = int.from_bytes(body[start : start + WORD_BYTES], "big")
     for at in range(start + WORD_BYTES, len(body) - VOTE_BYTES + 1, VOTE_BYTES)[:count]:
-        first, *rest = (body[b : b + WORD_BYTES] for b in range(at, at + VOTE_BYTES, WORD_BYTES))
-        yield HandedVote(int.from_bytes(first, "big"), *rest)
+        words = [body[b : b + WORD_BYTES] for b in range(at, at + VOTE_BYTES, WORD_BYTES)]
+        slot, draw, rank, word, is_opened, leaf = (int.from_bytes(one, "big") for one in words[:NUMBERS])
+        start_leaf, end_leaf, seal, *shown, r, vs = words[NUMBERS:]
+        opening = (shown[0], shown[1], shown[2], shown[3])
+        where = (slot, draw, rank, word, bool(is_opened), leaf)
+        yield HandedVote(*where, start_leaf, end_leaf, seal, opening, r, vs)
 
 
 def _get_word(body: bytes, place: int) -> int:
@@ -189,28 +196,22 @@ def _rebuild(
 ) -> tuple[DrawnAudit, Vote, VoteOpening | None] | None:
     """Returns the vote that was signed, or None. The call leaves out what the chain already knows, even of
     undone rounds."""
-    slot, draw, rank, word, kind = _split(handed.place)
+    slot, draw, rank = handed.slot, handed.draw, handed.rank
     drawn = get_ever_drawn(state, index, slot, draw, rank)
-    if drawn is None or word not in list(VoteWord):
+    if drawn is None or handed.word not in list(VoteWord):
         return None
     place, auditor = drawn.place, drawn.seat.account
-    end_leaf, seal = handed.a, handed.b
-    if kind == WITH_OPENING:
-        end = (index, drawn.solver, drawn.segment + 1, handed.b, handed.a)
+    end_leaf, seal = handed.end_leaf, handed.seal
+    if handed.is_opened:
+        end_root, boundary_salt, own_end_root, seal_salt = handed.opening
+        end = (index, drawn.solver, drawn.segment + 1, boundary_salt, end_root)
         end_leaf = compute_boundary_leaf(place.domain, *end)
-        sealed = (index, slot, draw, rank, auditor, handed.start_leaf, handed.c, handed.d)
+        sealed = (index, slot, draw, rank, auditor, handed.start_leaf, own_end_root, seal_salt)
         seal = compute_seal(place.domain, *sealed)
     where = (place.domain, index, place.base_root, place.seed, slot, place.claim_root, draw, rank)
-    named = handed.place & ((1 << 32) - 1)
     leaves = (drawn.segment, handed.start_leaf, seal, end_leaf)
-    vote = Vote(*where, *leaves, VoteWord(word), named)
-    shown = (handed.a, handed.b, handed.c, handed.d)
+    vote = Vote(*where, *leaves, VoteWord(handed.word), handed.named_leaf)
     # An incomplete vote neither counts nor convicts, so it must not stand in for one that does.
     if not is_vote_complete(vote):
         return None
-    return drawn, vote, VoteOpening(vote, *shown) if kind == WITH_OPENING else None
-
-
-def _split(place: int) -> Sequence[int]:
-    """Returns slot, draw, rank, verdict and kind of a handed vote."""
-    return place >> 64, *(place >> bits & 0xFF for bits in (56, 48, 40)), place >> 32 & 0xFF
+    return drawn, vote, VoteOpening(vote, *handed.opening) if handed.is_opened else None

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {LeafProof, StateHeader, StateLeaves, TaskId} from "../Types.sol";
+import {EXACT_FORMAT, LeafProof, StateHeader, StateLeaves, TaskId} from "../Types.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
 import {Statements} from "../libraries/Statements.sol";
 import {Tolerance} from "../libraries/Tolerance.sol";
-import {Audit, GameTerms, Proof, Seat, SeatStatus, StatementRef} from "./GameTypes.sol";
+import {GameTerms, Proof, SeatStatus, StatementRef} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
 import {QuestionModule} from "./QuestionModule.sol";
 import {SignedVote} from "./StatementTypes.sol";
@@ -25,89 +25,45 @@ contract Asks is QuestionModule, IAsks {
         external
         returns (bytes32 id)
     {
-        Audit memory audit = _auditOf(task, signed);
-        _requireAskable(audit, signed.vote.word, signed.vote.namedLeaf, leaf);
-        (Statement memory s, bytes32 hash) = _readBareVote(task, signed, audit);
-        _requireAccused(s);
-        uint256 votesUntil = s.from + 2 * audit.auditMax;
-        _requireWindow(0, votesUntil + audit.ask);
-        id = _idOf(task, hash, leaf, s.seat, msg.sender);
-        OpenAsk storage open = _asks[id];
-        if (open.lastBlock != 0) revert AlreadyAsked(id);
-        (uint256 bonds, uint256 bondWei) = _openQuestion(task, s.seat, s.ref.round, bondLimitWei);
+        GameTerms storage terms = _tasks[task].terms;
+        _requireAskable(terms, signed.vote.word, signed.vote.namedLeaf, leaf);
+        (Statement memory statement, bytes32 hash) = _readBareVote(task, signed);
+        _requireAccused(statement);
+        uint256 votesUntil = statement.from + 2 * uint256(terms.windows.auditMax);
+        _requireWindow(0, votesUntil + terms.windows.ask);
+        id = _idOf(task, hash, leaf, statement.seat, msg.sender);
+        if (_asks[id].lastBlock != 0) revert AlreadyAsked(id);
+        (uint256 bonds, uint256 bondWei) = _openQuestion(task, statement.seat, statement.ref.round, bondLimitWei);
         // The answer shows both end roots: nobody has to give it while a reserve could copy them into a vote.
-        uint256 lastBlock = _max(block.number, votesUntil) + audit.respond;
-        _put(open, lastBlock, bonds);
-        _logOpened(task, s.seat, id, signed, leaf, bondWei, lastBlock);
-    }
-
-    /// @dev Writes a whole new word: the compiler would read it first, for what it does not hold. Both numbers are far below 2^64.
-    function _put(OpenAsk storage open, uint256 lastBlock, uint256 bonds) private {
-        assembly ("memory-safe") {
-            sstore(open.slot, or(shl(64, and(bonds, 0xffffffffffffffff)), and(lastBlock, 0xffffffffffffffff)))
-        }
-    }
-
-    /// @dev Emits AskOpened. By hand: `_readBareVote` has read the vote, which lies first in `signed`, so its 14 words are logged as they came.
-    function _logOpened(
-        TaskId task,
-        uint256 seat,
-        bytes32 id,
-        SignedVote calldata signed,
-        uint32 leaf,
-        uint256 bondWei,
-        uint256 lastBlock
-    ) private {
-        bytes32 topic = AskOpened.selector;
-        assembly ("memory-safe") {
-            // abi.encode(id, signed.vote, leaf, msg.sender, bondWei, lastBlock)
-            let data := mload(0x40)
-            mstore(data, id)
-            calldatacopy(add(data, 0x20), signed, 0x1c0)
-            mstore(add(data, 0x1e0), and(leaf, 0xffffffff))
-            mstore(add(data, 0x200), caller())
-            mstore(add(data, 0x220), bondWei)
-            mstore(add(data, 0x240), lastBlock)
-            log3(data, 0x260, topic, task, seat)
-        }
+        uint256 lastBlock = _max(block.number, votesUntil) + terms.windows.respond;
+        _asks[id] = OpenAsk(uint64(lastBlock), uint64(bonds));
+        emit AskOpened(task, statement.seat, id, signed.vote, leaf, msg.sender, bondWei, lastBlock);
     }
 
     /// @dev A REJECT is asked about the leaf that it names: one that names none that exists is proven false (`Evidence`).
-    function _requireAskable(Audit memory audit, Statements.Word word, uint32 named, uint32 leaf)
+    function _requireAskable(GameTerms storage terms, Statements.Word word, uint32 named, uint32 leaf)
         private
-        pure
+        view
     {
         bool isReject = word == Statements.Word.REJECT_STATE;
         bool isAsked = isReject || word == Statements.Word.ACCEPT;
-        if (!isAsked || audit.isExact) revert IRefusals.WordNotAsked(uint256(word));
-        bool isLeaf = leaf < PositionalMerkle.tensorLeafCount(audit.parameterCount);
+        if (!isAsked || terms.format == EXACT_FORMAT) revert IRefusals.WordNotAsked(uint256(word));
+        bool isLeaf = leaf < PositionalMerkle.tensorLeafCount(terms.parameterCount);
         if (!isLeaf || isReject && leaf != named) revert LeafNotAsked(leaf);
     }
 
-    /// @dev keccak256(abi.encode(task, vote, leaf, seat, asker))
-    function _idOf(TaskId task, bytes32 vote, uint256 leaf, uint256 seat, address asker)
-        private
-        pure
-        returns (bytes32 id)
-    {
-        assembly ("memory-safe") {
-            let message := mload(0x40)
-            mstore(message, task)
-            mstore(add(message, 0x20), vote)
-            mstore(add(message, 0x40), leaf)
-            mstore(add(message, 0x60), seat)
-            mstore(add(message, 0x80), shr(96, shl(96, asker)))
-            id := keccak256(message, 0xa0)
-        }
+    /// @param vote its hash
+    function _idOf(TaskId task, bytes32 vote, uint256 leaf, uint256 seat, address asker) private pure returns (bytes32) {
+        return keccak256(abi.encode(task, vote, leaf, seat, asker));
     }
 
     // Answering -------------------------------------------------------------------------------------------------------
     /// @inheritdoc IAsks
     function answer(TaskId task, Question calldata question, Answer calldata shown) external {
-        (bytes32 id, OpenAsk memory open, Seat memory record) = _openedOf(task, question);
+        (bytes32 id, OpenAsk memory open, Record storage record) = _openedOf(task, question);
         if (record.status == SeatStatus.CLOSED) revert IRefusals.SeatClosed(question.seat);
         _requireWindow(0, open.lastBlock);
-        GameTerms storage terms = _terms(task);
+        GameTerms storage terms = _tasks[task].terms;
         bool isBeyond = _isBeyond(terms, question, shown, record.account);
         bool isAccept = question.vote.word == Statements.Word.ACCEPT;
         _end(task, question, id, open.bonds, isBeyond == isAccept ? Ending.CONVICTED : Ending.CLEARED);
@@ -115,7 +71,7 @@ contract Asks is QuestionModule, IAsks {
 
     /// @inheritdoc IAsks
     function endAsk(TaskId task, Question calldata question) external {
-        (bytes32 id, OpenAsk memory open, Seat memory record) = _openedOf(task, question);
+        (bytes32 id, OpenAsk memory open, Record storage record) = _openedOf(task, question);
         bool isClosed = record.status == SeatStatus.CLOSED;
         if (!isClosed && block.number <= open.lastBlock) {
             revert IRefusals.NotLate(open.lastBlock, block.number);
@@ -127,12 +83,12 @@ contract Asks is QuestionModule, IAsks {
     function _openedOf(TaskId task, Question calldata question)
         private
         view
-        returns (bytes32 id, OpenAsk memory open, Seat memory record)
+        returns (bytes32 id, OpenAsk memory open, Record storage record)
     {
         id = idOf(task, question);
         open = _asks[id];
         if (open.lastBlock == 0) revert IRefusals.NothingOpen(id);
-        record = seatBook.seatAt(task, question.seat);
+        record = _tasks[task].seatAt[question.seat];
     }
 
     function _end(TaskId task, Question calldata question, bytes32 id, uint256 bonds, Ending ending) private {
@@ -140,7 +96,7 @@ contract Asks is QuestionModule, IAsks {
         (uint256 seat, Statements.Vote memory vote) = (question.seat, question.vote);
         emit AskEnded(task, seat, id, ending);
         if (ending == Ending.CLEARED) {
-            _forfeitBond(task, seat, vote.round, bonds, seatBook.seatAt(task, seat).account);
+            _forfeitBond(task, seat, vote.round, bonds, _tasks[task].seatAt[seat].account);
             return;
         }
         _returnBond(task, seat, vote.round, bonds, question.asker);
@@ -231,8 +187,8 @@ contract Asks is QuestionModule, IAsks {
 
     // Views -----------------------------------------------------------------------------------------------------------
     /// @inheritdoc IAsks
-    function idOf(TaskId task, Question calldata q) public pure returns (bytes32) {
-        return _idOf(task, Statements.hash(q.vote), q.leaf, q.seat, q.asker);
+    function idOf(TaskId task, Question calldata question) public pure returns (bytes32) {
+        return _idOf(task, Statements.hash(question.vote), question.leaf, question.seat, question.asker);
     }
 
     /// @inheritdoc IAsks
@@ -241,7 +197,11 @@ contract Asks is QuestionModule, IAsks {
         return (open.lastBlock, open.bonds);
     }
 
-    function _isAsking() internal pure override returns (bool) {
-        return true;
+    function _questionsOn(Record storage record) internal view override returns (uint16[9] storage) {
+        return record.asks;
+    }
+
+    function _firstBondWei(TaskId task) internal view override returns (uint256) {
+        return _tasks[task].terms.amounts.askBond;
     }
 }

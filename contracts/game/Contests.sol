@@ -7,22 +7,22 @@ import {Float32} from "../libraries/Float32.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {OuterMath} from "../libraries/OuterMath.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
-import {GameStorage} from "./GameStorage.sol";
-import {GameTerms, Phase, RoundView} from "./GameTypes.sol";
+import {GameTerms, Phase, SeatRole} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
+import {RoundReading} from "./RoundReading.sol";
+import {SeatReading} from "./SeatReading.sol";
 import {IContests} from "./interfaces/IContests.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Pots} from "./libraries/Pots.sol";
-import {RoundViews} from "./libraries/RoundViews.sol";
 import {Slots} from "./libraries/Slots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title CONTEST. Twin of `protocol/spec/game/contests.py`.
 /// @notice The contract computes; it never votes. An honest root needs somebody who has its tree, an honest contester only follows the difference down.
 /// @dev While a contest runs no seat settles its round, so the round's claims and their solvers' records stay what they are.
-contract Contests is GameStorage, Module, IContests {
-    using OpenCounts for uint256;
+contract Contests is SeatReading, RoundReading, IContests {
+    using OpenCounts for uint16[9];
 
     /// @notice Levels of a tree that one answer opens.
     uint256 public constant FANOUT_LEVELS = 4;
@@ -38,35 +38,36 @@ contract Contests is GameStorage, Module, IContests {
         external
         returns (bytes32 id)
     {
-        RoundView memory view_ = RoundViews.load(rounds, task, round);
-        if (view_.phase != Phase.POSTED) revert IRefusals.NothingOpen(bytes32(round));
-        _requireWindow(view_.opened, view_.rootUntil);
-        GameTerms storage terms = _terms(task);
+        Round storage here = _roundOf(task, round);
+        if (here.phase != Phase.POSTED) revert IRefusals.NothingOpen(bytes32(round));
+        _requireWindow(here.opened, here.rootUntil);
+        bytes32 root = _rootOf(task, round);
+        GameTerms storage terms = _tasks[task].terms;
         uint256 bonds = 1 + _contestsOpen[task].total();
         uint256 bondWei = bonds * terms.amounts.contestBond;
         if (bondWei > bondLimitWei) revert IRefusals.WrongBond(bondWei, bondLimitWei);
-        id = keccak256(abi.encode(task, round, view_.root, msg.sender, salt));
-        Contest storage c = _contests[task][id];
-        if (c.turn != Turn.NONE) revert ContestExists(id);
-        (c.round, c.bonds, c.contester) = (uint16(round), uint16(bonds), msg.sender);
-        c.posting = _postingOf(view_);
-        uint256 clock = _turnTo(c, Turn.ANSWER, terms);
-        _contestsOpen[task] = _contestsOpen[task].add(round);
-        emit Contested(task, id, round, view_.root, msg.sender, bondWei, clock);
+        id = keccak256(abi.encode(task, round, root, msg.sender, salt));
+        Contest storage contest_ = _contests[task][id];
+        if (contest_.turn != Turn.NONE) revert ContestExists(id);
+        (contest_.round, contest_.bonds, contest_.contester) = (uint16(round), uint16(bonds), msg.sender);
+        contest_.posting = _postingOf(task, round);
+        uint256 clock = _turnTo(contest_, Turn.ANSWER, terms);
+        _contestsOpen[task].add(round);
+        emit Contested(task, id, round, root, msg.sender, bondWei, clock);
         purse.take(msg.sender, Pots.bonds(task), bondWei);
     }
 
     /// @inheritdoc IContests
     function answer(TaskId task, bytes32 id, bytes32[] calldata nodes) external {
-        (Contest storage c, RoundView memory view_) = _onTurn(task, id, Turn.ANSWER);
-        GameTerms storage terms = _terms(task);
-        bool isFirst = c.level == 0;
-        bool isWhole = nodes.length == (isFirst ? ROOTS : 1 << _levelsDown(c, terms));
-        if (!isWhole || _parentOf(nodes, isFirst) != (isFirst ? view_.root : c.node)) {
+        Contest storage contest_ = _onTurn(task, id, Turn.ANSWER);
+        GameTerms storage terms = _tasks[task].terms;
+        bool isFirst = contest_.level == 0;
+        bool isWhole = nodes.length == (isFirst ? ROOTS : 1 << _levelsDown(contest_, terms));
+        if (!isWhole || _parentOf(nodes, isFirst) != (isFirst ? _rootOf(task, contest_.round) : contest_.node)) {
             revert IRefusals.ProofInvalid("nodes");
         }
-        (c.node, c.answerer) = (_hashOf(nodes), msg.sender);
-        emit NodesPosted(task, id, msg.sender, nodes, _turnTo(c, Turn.CONTESTER, terms));
+        (contest_.node, contest_.answerer) = (_hashOf(nodes), msg.sender);
+        emit NodesPosted(task, id, msg.sender, nodes, _turnTo(contest_, Turn.CONTESTER, terms));
     }
 
     function _parentOf(bytes32[] calldata nodes, bool isFirst) private pure returns (bytes32) {
@@ -75,73 +76,73 @@ contract Contests is GameStorage, Module, IContests {
 
     /// @inheritdoc IContests
     function nameChild(TaskId task, bytes32 id, uint256 child, bytes32[] calldata nodes) external {
-        (Contest storage c,) = _onTurn(task, id, Turn.CONTESTER);
-        if (msg.sender != c.contester) revert IRefusals.NotContester(c.contester, msg.sender);
-        if (_hashOf(nodes) != c.node) revert IRefusals.ProofInvalid("nodes");
+        Contest storage contest_ = _onTurn(task, id, Turn.CONTESTER);
+        if (msg.sender != contest_.contester) revert IRefusals.NotContester(contest_.contester, msg.sender);
+        if (_hashOf(nodes) != contest_.node) revert IRefusals.ProofInvalid("nodes");
         if (child >= nodes.length) revert IRefusals.ProofInvalid("child");
-        GameTerms storage terms = _terms(task);
-        if (c.level == 0) {
-            (c.tensor, c.level) = (uint8(child), 1);
+        GameTerms storage terms = _tasks[task].terms;
+        if (contest_.level == 0) {
+            (contest_.tensor, contest_.level) = (uint8(child), 1);
         } else {
-            uint256 down = _levelsDown(c, terms);
-            (c.level, c.index) = (c.level + uint8(down), uint32(uint256(c.index) << down | child));
+            uint256 down = _levelsDown(contest_, terms);
+            (contest_.level, contest_.index) = (contest_.level + uint8(down), uint32(uint256(contest_.index) << down | child));
         }
-        c.node = nodes[child];
-        bool isLeaf = c.level == 1 + _depthOf(terms);
-        uint256 clock = _turnTo(c, isLeaf ? Turn.LEAF : Turn.ANSWER, terms);
-        emit ChildNamed(task, id, c.tensor, c.level - 1, c.index, clock);
+        contest_.node = nodes[child];
+        bool isLeaf = contest_.level == 1 + _depthOf(terms);
+        uint256 clock = _turnTo(contest_, isLeaf ? Turn.LEAF : Turn.ANSWER, terms);
+        emit ChildNamed(task, id, contest_.tensor, contest_.level - 1, contest_.index, clock);
     }
 
     /// @inheritdoc IContests
     function bringLeaf(TaskId task, bytes32 id, bytes calldata inputs) external {
-        (Contest storage c, RoundView memory view_) = _onTurn(task, id, Turn.LEAF);
-        GameTerms storage terms = _terms(task);
-        if (_leafOf(task, c, view_, terms, inputs) != c.node) revert IRefusals.ProofInvalid("leaf");
-        _stand(task, id, c, terms, msg.sender);
+        Contest storage contest_ = _onTurn(task, id, Turn.LEAF);
+        GameTerms storage terms = _tasks[task].terms;
+        if (_leafOf(task, contest_, terms, inputs) != contest_.node) revert IRefusals.ProofInvalid("leaf");
+        _stand(task, id, contest_, terms, msg.sender);
     }
 
     // Ends ------------------------------------------------------------------------------------------------------------
     /// @inheritdoc IContests
     function endContest(TaskId task, bytes32 id) external {
-        Contest storage c = _running(task, id);
-        GameTerms storage terms = _terms(task);
-        if (!_isPosted(c, RoundViews.load(rounds, task, c.round))) {
-            return _returnBond(task, id, c, terms, Turn.MOOT);
+        Contest storage contest_ = _running(task, id);
+        GameTerms storage terms = _tasks[task].terms;
+        if (!_isPosted(task, contest_)) {
+            return _returnBond(task, id, contest_, terms, Turn.MOOT);
         }
-        if (block.number <= c.clockBlock) revert IRefusals.NotLate(c.clockBlock, block.number);
-        if (c.turn == Turn.CONTESTER) _stand(task, id, c, terms, c.answerer);
-        else _fall(task, id, c, terms);
+        if (block.number <= contest_.clockBlock) revert IRefusals.NotLate(contest_.clockBlock, block.number);
+        if (contest_.turn == Turn.CONTESTER) _stand(task, id, contest_, terms, contest_.answerer);
+        else _fall(task, id, contest_, terms);
     }
 
-    function _stand(TaskId task, bytes32 id, Contest storage c, GameTerms storage terms, address answerer)
+    function _stand(TaskId task, bytes32 id, Contest storage contest_, GameTerms storage terms, address answerer)
         private
     {
-        _close(task, id, c, Turn.STANDS);
+        _close(task, id, contest_, Turn.STANDS);
         _contestedUntil[task] = block.number + terms.windows.respond;
-        uint256 bondWei = _bondOf(c, terms);
+        uint256 bondWei = _bondOf(contest_, terms);
         purse.give(Pots.bonds(task), answerer, bondWei / 2);
         purse.discard(Pots.bonds(task), bondWei - bondWei / 2);
     }
 
-    function _fall(TaskId task, bytes32 id, Contest storage c, GameTerms storage terms) private {
-        _returnBond(task, id, c, terms, Turn.FALLS);
-        settlement.fall(task, c.round, c.contester);
+    function _fall(TaskId task, bytes32 id, Contest storage contest_, GameTerms storage terms) private {
+        _returnBond(task, id, contest_, terms, Turn.FALLS);
+        settlement.fall(task, contest_.round, contest_.contester);
     }
 
-    function _returnBond(TaskId task, bytes32 id, Contest storage c, GameTerms storage terms, Turn outcome)
+    function _returnBond(TaskId task, bytes32 id, Contest storage contest_, GameTerms storage terms, Turn outcome)
         private
     {
-        _close(task, id, c, outcome);
-        purse.give(Pots.bonds(task), c.contester, _bondOf(c, terms));
+        _close(task, id, contest_, outcome);
+        purse.give(Pots.bonds(task), contest_.contester, _bondOf(contest_, terms));
     }
 
-    function _bondOf(Contest storage c, GameTerms storage terms) private view returns (uint256) {
-        return uint256(c.bonds) * terms.amounts.contestBond;
+    function _bondOf(Contest storage contest_, GameTerms storage terms) private view returns (uint256) {
+        return uint256(contest_.bonds) * terms.amounts.contestBond;
     }
 
-    function _close(TaskId task, bytes32 id, Contest storage c, Turn outcome) private {
-        c.turn = outcome;
-        _contestsOpen[task] = _contestsOpen[task].remove(c.round);
+    function _close(TaskId task, bytes32 id, Contest storage contest_, Turn outcome) private {
+        contest_.turn = outcome;
+        _contestsOpen[task].remove(contest_.round);
         emit ContestEnded(task, id, outcome);
     }
 
@@ -149,20 +150,19 @@ contract Contests is GameStorage, Module, IContests {
     /// @dev The hash that the contested leaf must have.
     function _leafOf(
         TaskId task,
-        Contest storage c,
-        RoundView memory view_,
+        Contest storage contest_,
         GameTerms storage terms,
         bytes calldata inputs
     ) private view returns (bytes32) {
-        uint256 index = c.index;
+        uint256 index = contest_.index;
         if (index >= PositionalMerkle.tensorLeafCount(terms.parameterCount)) return 0;
         uint256 depth = _depthOf(terms);
         (bytes memory weights, bytes memory momentum, bytes calldata rest) =
-            _readBase(view_.base, inputs, index, depth);
-        bytes[] memory deltas = _readClaims(task, c.round, view_, rest, index, depth);
+            _readBase(_roundAt(task, contest_.round).base, inputs, index, depth);
+        bytes[] memory deltas = _readClaims(task, contest_.round, rest, index, depth);
         OuterMath.Rates memory rates = OuterMath.Rates(terms.outerLearningRate, terms.outerMomentum);
         (weights, momentum) = OuterMath.outerLeaf(weights, momentum, deltas, rates);
-        bytes memory leaf = c.tensor == WEIGHTS ? weights : momentum;
+        bytes memory leaf = contest_.tensor == WEIGHTS ? weights : momentum;
         _clearBehind(leaf, terms.parameterCount - index * PositionalMerkle.LEAF_ELEMENTS);
         return PositionalMerkle.leafHash(leaf);
     }
@@ -190,31 +190,40 @@ contract Contests is GameStorage, Module, IContests {
     function _readClaims(
         TaskId task,
         uint256 round,
-        RoundView memory view_,
         bytes calldata rest,
         uint256 index,
         uint256 depth
     ) private view returns (bytes[] memory deltas) {
-        (bytes32[] memory roots, uint256[] memory segments) = rounds.claimsOf(task, round);
-        address[] memory solvers = seatBook.voterAccounts(task, Slots.idsOf(view_.pool));
-        uint256 offset = Draw.uniform(rounds.beaconOf(task, round), 0, roots.length);
-        bytes32 domain = _domain(task);
-        deltas = new bytes[](LibBit.popCount(view_.merged));
+        Round storage here = _roundOf(task, round);
+        (uint256 slots, uint256 merged) = (LibBit.popCount(here.pool), here.merged);
+        uint256 offset = Draw.uniform(here.beacon, 0, slots);
+        deltas = new bytes[](LibBit.popCount(merged));
         uint256 found;
-        for (uint256 shard = 0; shard < roots.length; ++shard) {
-            uint256 slot = (shard + roots.length - offset) % roots.length;
-            if (view_.merged >> slot & 1 == 0) continue;
+        for (uint256 shard = 0; shard < slots; ++shard) {
+            uint256 slot = (shard + slots - offset) % slots;
+            if (merged >> slot & 1 == 0) continue;
             bytes32 deltaRoot;
             (deltas[found++], deltaRoot, rest) = _readLeaf(rest, OuterMath.DELTA_LEAF_BYTES, index, depth);
-            bytes32 carriedRoot = bytes32(_cut(rest, 32));
-            bytes32 leaf = Hashing.workLeaf(
-                domain, uint32(round), solvers[slot], segments[slot], deltaRoot, carriedRoot
-            );
-            bytes32 root;
-            (root, rest) = _readPath(rest[32:], leaf, segments[slot] + 1, segments[slot] + 2);
-            if (Hashing.claimRoot(root, segments[slot]) != roots[slot]) revert IRefusals.ProofInvalid("claim");
+            rest = _readWork(task, round, slot, deltaRoot, rest);
         }
         if (rest.length != 0) revert IRefusals.ProofInvalid("inputs");
+    }
+
+    /// @dev The work leaf of a claim, under the claim's root.
+    function _readWork(TaskId task, uint256 round, uint256 slot, bytes32 deltaRoot, bytes calldata inputs)
+        private
+        view
+        returns (bytes calldata rest)
+    {
+        Round storage here = _roundAt(task, round);
+        (bytes32 root, uint256 segments) = _claimAt(here, slot);
+        uint256 seat = _seatId(SeatRole.SOLVER, Slots.numberAt(here.pool, slot));
+        address solver = _tasks[task].seatAt[seat].account;
+        bytes32 carriedRoot = bytes32(_cut(inputs, 32));
+        bytes32 leaf = Hashing.workLeaf(_domain(task), uint32(round), solver, segments, deltaRoot, carriedRoot);
+        bytes32 treeRoot;
+        (treeRoot, rest) = _readPath(inputs[32:], leaf, segments + 1, segments + 2);
+        if (Hashing.claimRoot(treeRoot, segments) != root) revert IRefusals.ProofInvalid("claim");
     }
 
     /// @return leaf its bytes
@@ -236,13 +245,7 @@ contract Contests is GameStorage, Module, IContests {
         returns (bytes32 root, bytes calldata rest)
     {
         uint256 levels = PositionalMerkle.depth(count);
-        bytes calldata siblings = _cut(inputs, 32 * levels);
-        bytes32[] calldata path;
-        assembly ("memory-safe") {
-            path.offset := siblings.offset
-            path.length := levels
-        }
-        return (PositionalMerkle.fold(leaf, index, path), inputs[32 * levels:]);
+        return (PositionalMerkle.foldBytes(leaf, index, _cut(inputs, 32 * levels)), inputs[32 * levels:]);
     }
 
     function _cut(bytes calldata inputs, uint256 length) private pure returns (bytes calldata) {
@@ -251,35 +254,34 @@ contract Contests is GameStorage, Module, IContests {
     }
 
     // Helpers ---------------------------------------------------------------------------------------------------------
-    function _running(TaskId task, bytes32 id) private view returns (Contest storage c) {
-        c = _contests[task][id];
-        if (c.turn == Turn.NONE || c.turn > Turn.LEAF) revert IRefusals.NothingOpen(id);
+    function _running(TaskId task, bytes32 id) private view returns (Contest storage contest_) {
+        contest_ = _contests[task][id];
+        if (contest_.turn == Turn.NONE || contest_.turn > Turn.LEAF) revert IRefusals.NothingOpen(id);
     }
 
     function _onTurn(TaskId task, bytes32 id, Turn expected)
         private
         view
-        returns (Contest storage c, RoundView memory view_)
+        returns (Contest storage contest_)
     {
-        c = _running(task, id);
-        view_ = RoundViews.load(rounds, task, c.round);
-        if (!_isPosted(c, view_)) revert IRefusals.NothingOpen(id);
-        if (c.turn != expected) revert IRefusals.WrongTurn(uint256(c.turn), uint256(expected));
-        _requireWindow(0, c.clockBlock);
+        contest_ = _running(task, id);
+        if (!_isPosted(task, contest_)) revert IRefusals.NothingOpen(id);
+        if (contest_.turn != expected) revert IRefusals.WrongTurn(uint256(contest_.turn), uint256(expected));
+        _requireWindow(0, contest_.clockBlock);
     }
 
-    function _turnTo(Contest storage c, Turn turn, GameTerms storage terms) private returns (uint256 clock) {
+    function _turnTo(Contest storage contest_, Turn turn, GameTerms storage terms) private returns (uint256 clock) {
         clock = block.number + terms.windows.respond;
-        (c.turn, c.clockBlock) = (turn, uint40(clock));
+        (contest_.turn, contest_.clockBlock) = (turn, uint40(clock));
     }
 
     /// @dev A root that is posted again after a fall may be contested for longer.
-    function _postingOf(RoundView memory view_) private pure returns (bytes32) {
-        return keccak256(abi.encode(view_.root, view_.rootUntil));
+    function _postingOf(TaskId task, uint256 round) private view returns (bytes32) {
+        return keccak256(abi.encode(_rootOf(task, round), uint256(_roundAt(task, round).rootUntil)));
     }
 
-    function _isPosted(Contest storage c, RoundView memory view_) private view returns (bool) {
-        return view_.phase == Phase.POSTED && _postingOf(view_) == c.posting;
+    function _isPosted(TaskId task, Contest storage contest_) private view returns (bool) {
+        return _roundOf(task, contest_.round).phase == Phase.POSTED && _postingOf(task, contest_.round) == contest_.posting;
     }
 
     function _hashOf(bytes32[] calldata nodes) private pure returns (bytes32) {
@@ -291,8 +293,8 @@ contract Contests is GameStorage, Module, IContests {
     }
 
     /// @dev From the contested node of a tensor tree to those of the next answer.
-    function _levelsDown(Contest storage c, GameTerms storage terms) private view returns (uint256) {
-        return _min(_depthOf(terms) + 1 - c.level, FANOUT_LEVELS);
+    function _levelsDown(Contest storage contest_, GameTerms storage terms) private view returns (uint256) {
+        return _min(_depthOf(terms) + 1 - contest_.level, FANOUT_LEVELS);
     }
 
     /// @inheritdoc IContests
@@ -309,13 +311,13 @@ contract Contests is GameStorage, Module, IContests {
             bytes32 node
         )
     {
-        Contest storage c = _contests[task][id];
-        return (c.turn, c.clockBlock, c.round, c.tensor, c.level, c.index, c.node);
+        Contest storage contest_ = _contests[task][id];
+        return (contest_.turn, contest_.clockBlock, contest_.round, contest_.tensor, contest_.level, contest_.index, contest_.node);
     }
 
     /// @inheritdoc IContests
     function openOf(TaskId task) external view returns (uint256) {
-        return _contestsOpen[task];
+        return _contestsOpen[task].total();
     }
 
     /// @inheritdoc IContests

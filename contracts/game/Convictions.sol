@@ -2,37 +2,28 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
-import {GameStorage} from "./GameStorage.sol";
-import {
-    FALLS_MAX,
-    GameTerms,
-    Member,
-    NO_DRAW,
-    Phase,
-    Proof,
-    Seat,
-    SeatStatus,
-    StatementRef
-} from "./GameTypes.sol";
-import {Module} from "./Module.sol";
-import {IRefusals} from "./interfaces/IRefusals.sol";
+import {FALLS_MAX, GameTerms, NO_DRAW, Phase, Proof, SeatRole, SeatStatus, StatementRef} from "./GameTypes.sol";
+import {RoundFacts} from "./RoundFacts.sol";
+import {SeatLedger} from "./SeatLedger.sol";
+import {VoteDraws} from "./VoteDraws.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 import {ISettlement} from "./interfaces/ISettlement.sol";
-import {IVotes} from "./interfaces/IVotes.sol";
+import {Ballots} from "./libraries/Ballots.sol";
 import {Pots} from "./libraries/Pots.sol";
 import {Slots} from "./libraries/Slots.sol";
-import {StructLists} from "./libraries/StructLists.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Moves the money of convictions: stakes of liars, and what they owe to solvers whose pay they took.
 /// @dev Twin of `convicting.py` and `compensation.py` in `protocol/spec/game`.
-abstract contract Convictions is GameStorage, Module, ISettlement {
+abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement {
     // Falls -----------------------------------------------------------------------------------------------------------
     /// @inheritdoc ISettlement
     function fall(TaskId task, uint256 round, address finder) external onlyGame {
         uint256 number = _falls[task].length;
         (uint64 signers, uint256 first, uint256 last) = rounds.fall(task, round, number + 1 >= FALLS_MAX);
-        uint256 restWei = seatBook.convict(task, Slots.idsOf(signers), finder, Proof.WRONG_MERGE);
+        uint256[] memory seats = Slots.idsOf(signers);
+        uint256 restWei = _takeHeld(task, seats);
+        restWei += _convict(task, seats, finder, Proof.WRONG_MERGE);
         uint256 owedWei = first > last ? 0 : _owedIn(task, first, last);
         uint256 heldWei = _min(owedWei, restWei);
         _falls[task].push(Fall(uint32(first), uint32(last), uint128(owedWei), uint128(heldWei)));
@@ -44,14 +35,13 @@ abstract contract Convictions is GameStorage, Module, ISettlement {
     /// @dev Pay of the accepted claims of rounds that were undone now, of seats that are not closed, and that no slash has paid. A short claim counts as a whole one: to read the
     /// segments of 128 rounds would not fit a transaction, and then no root could fall.
     function _owedIn(TaskId task, uint256 first, uint256 last) private view returns (uint256 owedWei) {
-        GameTerms storage terms = _terms(task);
-        IRounds.Facts[] memory facts = StructLists.loadFacts(rounds, task, first, last);
-        IVotes.Ends[] memory ends = StructLists.loadEnds(votes, task, first, last);
-        uint256 closed = seatBook.closedSolvers(task);
+        uint256 payWei = _tasks[task].terms.amounts.solverPay;
+        IRounds.Facts[] memory facts = _factsOf(task, first, last);
+        uint256 closed = _closedSolvers(_tasks[task]);
         for (uint256 i = 0; i < facts.length; ++i) {
             if (_fallOf(task, first + i) != _falls[task].length) continue;
-            uint256 owed = ends[i].accepted & ~(Slots.slotsOf(facts[i].pool, closed) | ends[i].restored);
-            owedWei += LibBit.popCount(owed) * uint256(terms.amounts.solverPay);
+            uint256 owed = facts[i].accepted & ~(Slots.slotsOf(facts[i].pool, closed) | facts[i].restored);
+            owedWei += LibBit.popCount(owed) * payWei;
         }
     }
 
@@ -64,7 +54,7 @@ abstract contract Convictions is GameStorage, Module, ISettlement {
     }
 
     /// @dev Who was convicted gets nothing: what is owed may not count its claims, so the whole pot is others'. What is left is burned at the end.
-    function _payRestitution(TaskId task, Member memory record, uint256 round, uint256 payWei)
+    function _payRestitution(TaskId task, Record storage record, uint256 round, uint256 payWei)
         internal
         returns (uint256 shareWei)
     {
@@ -75,14 +65,6 @@ abstract contract Convictions is GameStorage, Module, ISettlement {
         purse.give(Pots.restitution(task, number), record.account, shareWei);
     }
 
-    /// @inheritdoc ISettlement
-    function burnRest(TaskId task) external onlyGame {
-        for (uint256 i = 0; i < _falls[task].length; ++i) {
-            bytes32 pot = Pots.restitution(task, i);
-            purse.discard(pot, purse.potOf(pot));
-        }
-    }
-
     // False statements ------------------------------------------------------------------------------------------------
     /// @inheritdoc ISettlement
     function punish(TaskId task, uint256 seat, address finder, Proof proof, StatementRef calldata statement)
@@ -91,20 +73,26 @@ abstract contract Convictions is GameStorage, Module, ISettlement {
     {
         rounds.sync(task);
         (address owed, uint256 owedWei, uint256 keptWei) = (address(0), 0, 0);
-        if (statement.draw == NO_DRAW) votes.markConvicted(task, statement.round, statement.slot);
-        else (owed, owedWei, keptWei) = _voidedBy(task, seat, statement);
+        if (statement.draw == NO_DRAW) {
+            _roundAt(task, statement.round).convicted |= uint64(1 << uint256(statement.slot));
+        } else {
+            (owed, owedWei, keptWei) = _voidedBy(task, seat, statement);
+        }
         uint256[] memory seats = new uint256[](1);
         seats[0] = seat;
-        uint256 restWei = seatBook.convict(task, seats, finder, proof);
+        uint256 restWei = _convict(task, seats, finder, proof);
         owedWei = _min(owedWei, restWei);
         emit StatementConvicted(task, seat, proof, statement, finder);
         if (owed != address(0)) emit PayRestored(task, statement.round, statement.slot, owed, owedWei);
         purse.give(Pots.stakes(task), owed, owedWei);
-        purse.discard(Pots.stakes(task), restWei - owedWei);
+        // A root that a solver signed may fall later: until its number is free, the rest is held for the work that falls with the root.
+        if (_isSolver(seat)) _tasks[task].seatAt[seat].stakeWei = uint96(restWei);
+        else purse.discard(Pots.stakes(task), restWei - owedWei);
         purse.discard(Pots.escrow(task), keptWei);
     }
 
-    /// @dev The solver whose claim a false REJECT of this seat has made void, and the pay that it lost.
+    /// @dev The solver whose claim a false REJECT of this seat has made void, and the pay that it lost. Of a draw that is not decided the REJECT counts no
+    /// more: whoever proves it at once must not lose what waiting had restored.
     /// @return account of the solver
     /// @return payWei what it lost
     /// @return keptWei what the escrow still has of it: settlement has burned it where the solver was first, but for an undone round
@@ -112,25 +100,43 @@ abstract contract Convictions is GameStorage, Module, ISettlement {
         private
         returns (address account, uint256 payWei, uint256 keptWei)
     {
-        (uint256 solver,,) = rounds.claimOf(task, statement.round, statement.slot);
-        Seat memory record = seatBook.seatAt(task, solver);
-        bool isOwed = solver != 0 && record.status != SeatStatus.CLOSED && record.joined <= statement.round;
-        if (!isOwed || !votes.markRestored(task, statement, seat)) return (address(0), 0, 0);
-        payWei = _payOf(task, statement.round, statement.slot, true);
+        Round storage round = _roundAt(task, statement.round);
+        if (!_hasClaim(round, statement.slot) || !round.isDrawn) return (address(0), 0, 0);
+        DrawnRound memory all = _drawnRound(task, statement.round);
+        DrawnRank memory drawn = _find(all, statement.slot, statement.draw, statement.rank);
+        uint256 votes_ = Ballots.ofIn(round.claims[statement.slot].votes, statement.draw);
+        bool isReject = drawn.seat == seat && Ballots.at(votes_, statement.rank) == Ballots.REJECT;
+        if (!isReject) return (address(0), 0, 0);
+        if (!_isDecided(all, drawn, votes_)) {
+            _keepVotes(all, drawn, Ballots.withdraw(votes_, drawn.rank));
+            return (address(0), 0, 0);
+        }
+        uint256 solver = _seatId(SeatRole.SOLVER, Slots.numberAt(round.pool, statement.slot));
+        Record storage record = _tasks[task].seatAt[solver];
+        bool isOwed = record.status != SeatStatus.CLOSED && record.joined <= statement.round;
+        if (!isOwed || !_hasTakenPay(round, drawn, votes_)) return (address(0), 0, 0);
+        _noteTrouble(round);
+        round.restored |= uint64(1 << drawn.slot);
+        payWei = _payOf(task, round, drawn.slot);
         account = record.account;
-        bool isUndone = rounds.roundOf(task, statement.round).phase == Phase.UNDONE;
+        bool isUndone = round.phase == Phase.UNDONE;
         if (isUndone || record.settled <= statement.round) keptWei = payWei;
     }
 
+    /// @dev Whether the votes of a draw made a claim void, or took its pay late, and no slash has paid for the claim. One that was not served had no pay to
+    /// lose. An undone round has paid nothing that a late audit could take.
+    function _hasTakenPay(Round storage round, DrawnRank memory drawn, uint256 votes_) private view returns (bool) {
+        uint256 spared = round.isTroubled ? round.restored | round.unserved : 0;
+        if (spared >> drawn.slot & 1 == 1) return false;
+        (, bool isFailed) = Ballots.fateOf(votes_);
+        if (!drawn.isLate) return isFailed;
+        bool isPaid = round.accepted >> drawn.slot & 1 == 1 && round.phase != Phase.UNDONE;
+        return isPaid && Ballots.isRejectedLate(votes_);
+    }
+
     /// @dev A claim's share of the segments, rounded down.
-    function _payOf(TaskId task, uint256 round, uint256 slot, bool isShort)
-        internal
-        view
-        returns (uint256)
-    {
+    function _payOf(TaskId task, Round storage round, uint256 slot) internal view returns (uint256) {
         GameTerms storage terms = _tasks[task].terms;
-        if (!isShort) return terms.amounts.solverPay;
-        (,, uint256 segments) = rounds.claimOf(task, round, slot);
-        return uint256(terms.amounts.solverPay) * segments / (terms.innerSteps / terms.segmentSteps);
+        return uint256(terms.amounts.solverPay) * round.claims[slot].segments / _wholeSegments(terms);
     }
 }

@@ -5,7 +5,7 @@ import {BoundaryProof, EXACT_FORMAT, StateHeader, TaskId} from "../Types.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {Statements} from "../libraries/Statements.sol";
 import {DisputeTurns} from "./DisputeTurns.sol";
-import {Audit, GameTerms} from "./GameTypes.sol";
+import {GameTerms} from "./GameTypes.sol";
 import {SignedVote} from "./StatementTypes.sol";
 import {IDisputes} from "./interfaces/IDisputes.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
@@ -24,9 +24,9 @@ abstract contract DisputeOpening is DisputeTurns {
         bytes32 salt
     ) external returns (bytes32) {
         rounds.sync(task);
-        Statement memory s = _readClaim(task, round, slot);
-        if (segment >= s.claim.segments) revert IRefusals.StatementUnknown(round, slot);
-        return _openDispute(task, s, segment, 0, bondLimitWei, salt);
+        Statement memory statement = _readClaim(task, round, slot);
+        if (segment >= statement.claim.segments) revert IRefusals.StatementUnknown(round, slot);
+        return _openDispute(task, statement, segment, 0, bondLimitWei, salt);
     }
 
     /// @inheritdoc IDisputes
@@ -35,49 +35,46 @@ abstract contract DisputeOpening is DisputeTurns {
         external
         returns (bytes32)
     {
-        Audit memory audit = _auditOf(task, signed);
-        (Statement memory s,) = _readBareVote(task, signed, audit);
+        (Statement memory statement,) = _readBareVote(task, signed);
         if (signed.vote.word >= Statements.Word.UNSERVED) {
-            revert IRefusals.StatementUnknown(s.ref.round, s.ref.slot);
+            revert IRefusals.StatementUnknown(statement.ref.round, statement.ref.slot);
         }
-        address solver = _seatAt(task, s.claim.seat).account;
-        bytes32 said = audit.isExact ? _saidBy(signed.vote) : bytes32(0);
+        address solver = _tasks[task].seatAt[statement.claim.seat].account;
+        bytes32 said = _tasks[task].terms.format == EXACT_FORMAT ? _saidBy(signed.vote) : bytes32(0);
         bytes32 origin = _originOf(signed.vote.startLeaf, signed.vote.seal, solver, said);
-        return _openDispute(task, s, signed.vote.segment, origin, bondLimitWei, salt);
+        return _openDispute(task, statement, signed.vote.segment, origin, bondLimitWei, salt);
     }
 
     function _openDispute(
         TaskId task,
-        Statement memory s,
+        Statement memory statement,
         uint256 segment,
         bytes32 origin,
         uint256 bondLimitWei,
         bytes32 salt
     ) private returns (bytes32 id) {
-        _requireAccused(s);
-        _requireWindow(0, _statementUntil(s));
-        _requireDecided(task, s);
+        _requireAccused(statement);
+        _requireWindow(0, _statementUntil(task, statement));
+        _requireDecided(task, statement);
         id = keccak256(abi.encode(task, msg.sender, salt));
-        Dispute storage d = _disputes[task][id];
-        if (d.stage != Stage.NONE) revert DisputeExists(id);
-        (d.stage, d.seat, d.opener) = (Stage.ROOTS, uint24(s.seat), msg.sender);
-        d.clockBlock = uint40(block.number + s.audit.respond);
-        _keepStatement(d, s.ref, segment);
-        if (origin != 0) d.origin = origin;
-        (uint256 number, uint256 bondWei) = _openQuestion(task, s.seat, s.ref.round, bondLimitWei);
-        d.number = uint24(number);
-        emit DisputeOpened(task, id, s.seat, s.ref, segment, msg.sender, bondWei, d.clockBlock);
+        Dispute storage dispute = _disputes[task][id];
+        if (dispute.stage != Stage.NONE) revert DisputeExists(id);
+        (dispute.stage, dispute.seat, dispute.opener) = (Stage.ROOTS, uint24(statement.seat), msg.sender);
+        dispute.clockBlock = uint40(block.number + _tasks[task].terms.windows.respond);
+        _keepStatement(dispute, statement.ref, segment);
+        if (origin != 0) dispute.origin = origin;
+        (uint256 number, uint256 bondWei) = _openQuestion(task, statement.seat, statement.ref.round, bondLimitWei);
+        dispute.number = uint24(number);
+        emit DisputeOpened(task, id, statement.seat, statement.ref, segment, msg.sender, bondWei, dispute.clockBlock);
     }
 
-    /// @dev Two auditMax after the close every claim is decided: then nobody needs to be asked.
-    function _requireDecided(TaskId task, Statement memory s) private view {
-        uint256 closed = s.audit.closed;
-        unchecked {
-            // A window has 23 bits.
-            if (closed != 0 && block.number > closed + 2 * s.audit.auditMax) return;
-        }
-        if (rounds.fatesOf(task, s.ref.round).open >> s.ref.slot & 1 == 1) {
-            revert IRefusals.ClaimUndecided(s.ref.round, s.ref.slot);
+    /// @dev Nobody is asked about a claim that votes may still decide.
+    function _requireDecided(TaskId task, Statement memory statement) private view {
+        GameTerms storage terms = _tasks[task].terms;
+        Round storage round = _roundAt(task, statement.ref.round);
+        uint256 open = _openClaims(round, terms, _closedSolvers(_tasks[task]), 2 * uint256(terms.windows.auditMax));
+        if (open >> statement.ref.slot & 1 == 1) {
+            revert IRefusals.ClaimUndecided(statement.ref.round, statement.ref.slot);
         }
     }
 
@@ -110,14 +107,14 @@ abstract contract DisputeOpening is DisputeTurns {
         BoundaryProof calldata start,
         BoundaryProof calldata end_
     ) external {
-        (Dispute storage d,) = _claimantsTurn(task, id, Stage.ROOTS);
-        if (d.draw != CLAIM) revert IRefusals.StatementUnknown(d.round, d.slot);
+        (Dispute storage dispute,) = _claimantsTurn(task, id, Stage.ROOTS);
+        if (dispute.draw != CLAIM) revert IRefusals.StatementUnknown(dispute.round, dispute.slot);
         GameTerms storage terms = _termsOfRoots(task, roots);
-        Claim memory claim = _claimOf(task, d.round, d.slot);
-        _requireBound("start", _openBoundary(claim, d.segment, start), roots[0]);
-        _requireBound("end", _openBoundary(claim, d.segment + 1, end_), roots[roots.length - 1]);
-        _requirePlaced(d, terms, start.header);
-        _keepRoots(task, id, d, roots, start.header, terms.windows.respond);
+        Claim memory claim = _claimOf(task, dispute.round, dispute.slot);
+        _requireBound("start", _openBoundary(claim, dispute.segment, start), roots[0]);
+        _requireBound("end", _openBoundary(claim, dispute.segment + 1, end_), roots[roots.length - 1]);
+        _requirePlaced(dispute, terms, start.header);
+        _keepRoots(task, id, dispute, roots, start.header, terms.windows.respond);
     }
 
     /// @inheritdoc IDisputes
@@ -133,22 +130,22 @@ abstract contract DisputeOpening is DisputeTurns {
         BoundaryProof calldata end_,
         bytes32 sealSalt
     ) external {
-        (Dispute storage d, address auditor) = _claimantsTurn(task, id, Stage.ROOTS);
-        if (d.draw == CLAIM) revert IRefusals.StatementUnknown(d.round, d.slot);
+        (Dispute storage dispute, address auditor) = _claimantsTurn(task, id, Stage.ROOTS);
+        if (dispute.draw == CLAIM) revert IRefusals.StatementUnknown(dispute.round, dispute.slot);
         GameTerms storage terms = _termsOfRoots(task, roots);
-        Claim memory claim = _bareClaimOf(task, d.round, d.slot);
+        Claim memory claim = _bareClaimOf(task, dispute.round, dispute.slot);
         claim.account = solver;
-        _requireBound("start", _openBoundary(claim, d.segment, start), roots[0]);
-        _requirePlaced(d, terms, start.header);
+        _requireBound("start", _openBoundary(claim, dispute.segment, start), roots[0]);
+        _requirePlaced(dispute, terms, start.header);
         Statements.Vote memory vote;
-        (vote.domain, vote.round, vote.slot) = (claim.domain, d.round, d.slot);
-        (vote.draw, vote.rank) = (d.draw, d.rank);
-        vote.startLeaf = Hashing.boundaryLeaf(vote.domain, d.round, solver, d.segment, start.salt, roots[0]);
+        (vote.domain, vote.round, vote.slot) = (claim.domain, dispute.round, dispute.slot);
+        (vote.draw, vote.rank) = (dispute.draw, dispute.rank);
+        vote.startLeaf = Hashing.boundaryLeaf(vote.domain, dispute.round, solver, dispute.segment, start.salt, roots[0]);
         bytes32 seal = Statements.sealOf(vote, auditor, roots[roots.length - 1], sealSalt);
-        bool isSaid = terms.format == EXACT_FORMAT && d.origin != _originOf(vote.startLeaf, seal, solver, 0);
-        bytes32 said = isSaid ? _saidIn(claim, d.segment, end_, roots[roots.length - 1]) : bytes32(0);
-        _requireBound("vote", d.origin, _originOf(vote.startLeaf, seal, solver, said));
-        _keepRoots(task, id, d, roots, start.header, terms.windows.respond);
+        bool isSaid = terms.format == EXACT_FORMAT && dispute.origin != _originOf(vote.startLeaf, seal, solver, 0);
+        bytes32 said = isSaid ? _saidIn(claim, dispute.segment, end_, roots[roots.length - 1]) : bytes32(0);
+        _requireBound("vote", dispute.origin, _originOf(vote.startLeaf, seal, solver, said));
+        _keepRoots(task, id, dispute, roots, start.header, terms.windows.respond);
     }
 
     /// @dev What can be said of the claim's end and an own one.
@@ -166,31 +163,31 @@ abstract contract DisputeOpening is DisputeTurns {
 
     /// @dev The terms, if there is a root for each state of a segment.
     function _termsOfRoots(TaskId task, bytes32[] calldata roots) private view returns (GameTerms storage terms) {
-        terms = _terms(task);
+        terms = _tasks[task].terms;
         _requireBound("count", terms.segmentSteps + 1, roots.length);
     }
 
     /// @dev For step numbers of another place no data are dealt and no learning rate is given: what follows could not be proven wrong. More local steps
     /// than global ones are none of any place.
-    function _requirePlaced(Dispute storage d, GameTerms storage terms, StateHeader calldata start)
+    function _requirePlaced(Dispute storage dispute, GameTerms storage terms, StateHeader calldata start)
         private
         view
     {
-        uint256 global = uint256(d.round) * terms.innerSteps + uint256(d.segment) * terms.segmentSteps;
+        uint256 global = uint256(dispute.round) * terms.innerSteps + uint256(dispute.segment) * terms.segmentSteps;
         _requireSteps(start, start.localStep < global ? start.localStep : global, global);
     }
 
     function _keepRoots(
         TaskId task,
         bytes32 id,
-        Dispute storage d,
+        Dispute storage dispute,
         bytes32[] calldata roots,
         StateHeader calldata start,
         uint256 respond
     ) private {
-        d.origin = _hashOf(roots);
-        (d.localStep, d.globalStep) = (start.localStep, start.globalStep);
-        emit StepRootsPosted(task, id, roots, _turnTo(d, Stage.NAME, respond));
+        dispute.origin = _hashOf(roots);
+        (dispute.localStep, dispute.globalStep) = (start.localStep, start.globalStep);
+        emit StepRootsPosted(task, id, roots, _turnTo(dispute, Stage.NAME, respond));
     }
 
     /// @dev The bias corrections go by the local step, learning rate and data by the global one.
@@ -202,10 +199,10 @@ abstract contract DisputeOpening is DisputeTurns {
 
     /// @inheritdoc IDisputes
     function nameStep(TaskId task, bytes32 id, uint256 step, bytes32[] calldata roots) external {
-        Dispute storage d = _openersTurn(task, id, Stage.NAME);
-        _requireBound("roots", d.origin, _hashOf(roots));
+        Dispute storage dispute = _openersTurn(task, id, Stage.NAME);
+        _requireBound("roots", dispute.origin, _hashOf(roots));
         _requireBelow("step", roots.length - 1, step);
-        (d.origin, d.result, d.step) = (roots[step], roots[step + 1], uint8(step));
-        emit StepNamed(task, id, step, _turnTo(d, Stage.TRACE, _terms(task).windows.respond));
+        (dispute.origin, dispute.result, dispute.step) = (roots[step], roots[step + 1], uint8(step));
+        emit StepNamed(task, id, step, _turnTo(dispute, Stage.TRACE, _tasks[task].terms.windows.respond));
     }
 }

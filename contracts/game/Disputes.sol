@@ -11,7 +11,6 @@ import {Module, Modules} from "./Module.sol";
 import {QuestionModule} from "./QuestionModule.sol";
 import {IDisputes} from "./interfaces/IDisputes.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
-import {RoundViews} from "./libraries/RoundViews.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Decides disputes: the trace of the named step, the leaves that are demanded, and proofs of one wrong number.
@@ -39,17 +38,17 @@ contract Disputes is DisputeOpening {
         StateHeader calldata end_,
         TraceProof calldata proof
     ) external {
-        (Dispute storage d,) = _claimantsTurn(task, id, Stage.TRACE);
-        GameTerms storage terms = _terms(task);
+        (Dispute storage dispute,) = _claimantsTurn(task, id, Stage.TRACE);
+        GameTerms storage terms = _tasks[task].terms;
         StepProofs.requireFacts(terms.stepRoot, facts);
-        StepProofs.requireHeader(d.origin, start);
-        StepProofs.requireHeader(d.result, end_);
-        (uint256 local, uint256 global) = (uint256(d.localStep) + d.step, uint256(d.globalStep) + d.step);
+        StepProofs.requireHeader(dispute.origin, start);
+        StepProofs.requireHeader(dispute.result, end_);
+        (uint256 local, uint256 global) = (uint256(dispute.localStep) + dispute.step, uint256(dispute.globalStep) + dispute.step);
         _requireSteps(start, local, global);
         _requireSteps(end_, local + 1, global + 1);
         StepProofs.requireOutputs(facts, traceRoot, end_, proof);
-        d.result = traceRoot;
-        uint256 clock = _turnTo(d, Stage.PROVE, terms.windows.respond);
+        dispute.result = traceRoot;
+        uint256 clock = _turnTo(dispute, Stage.PROVE, terms.windows.respond);
         emit TracePosted(task, id, traceRoot, start, end_, clock);
     }
 
@@ -58,8 +57,8 @@ contract Disputes is DisputeOpening {
     function demandLeaves(TaskId task, bytes32 id, StepFacts calldata facts, LeafDemand[] calldata list)
         external
     {
-        Dispute storage d = _openersTurn(task, id, Stage.PROVE);
-        GameTerms storage terms = _terms(task);
+        Dispute storage dispute = _openersTurn(task, id, Stage.PROVE);
+        GameTerms storage terms = _tasks[task].terms;
         StepProofs.requireFacts(terms.stepRoot, facts);
         if (list.length == 0) revert NothingDemanded();
         _requireBelow("leaves", DEMANDED_LEAVES_MAX + 1, list.length);
@@ -68,8 +67,8 @@ contract Disputes is DisputeOpening {
             _demands[id][i] = StepProofs.demandOf(facts, one.node, one.place, one.leafIndex);
             emit LeafDemanded(task, id, i, one.node.number, one.place, one.leafIndex);
         }
-        d.demanded = uint8(list.length);
-        emit LeavesDue(task, id, _turnTo(d, Stage.LEAVES, terms.windows.respond));
+        dispute.demanded = uint8(list.length);
+        emit LeavesDue(task, id, _turnTo(dispute, Stage.LEAVES, terms.windows.respond));
     }
 
     /// @inheritdoc IDisputes
@@ -79,16 +78,16 @@ contract Disputes is DisputeOpening {
         StateHeader calldata start,
         IReferee.BufferOpening[] calldata openings
     ) external {
-        (Dispute storage d,) = _claimantsTurn(task, id, Stage.LEAVES);
-        StepProofs.requireHeader(d.origin, start);
-        uint256 shown = d.shown;
-        _requireBelow("leaves", d.demanded + 1, shown + openings.length);
+        (Dispute storage dispute,) = _claimantsTurn(task, id, Stage.LEAVES);
+        StepProofs.requireHeader(dispute.origin, start);
+        uint256 shown = dispute.shown;
+        _requireBelow("leaves", dispute.demanded + 1, shown + openings.length);
         for (uint256 i = 0; i < openings.length; ++i) {
-            StepProofs.requireAnswer(_demands[id][shown], d.result, start, openings[i]);
+            StepProofs.requireAnswer(_demands[id][shown], dispute.result, start, openings[i]);
             emit LeafShown(task, id, shown++, openings[i].leaves);
         }
-        d.shown = uint8(shown);
-        if (shown == d.demanded) _turnTo(d, Stage.LAST, _terms(task).windows.respond);
+        dispute.shown = uint8(shown);
+        if (shown == dispute.demanded) _turnTo(dispute, Stage.LAST, _tasks[task].terms.windows.respond);
     }
 
     // Proofs ----------------------------------------------------------------------------------------------------------
@@ -102,10 +101,10 @@ contract Disputes is DisputeOpening {
         uint256 element,
         bytes calldata openings
     ) external {
-        (Dispute storage d,) = _provable(task, id, facts, start);
-        IReferee.StepContext memory context = IReferee.StepContext(facts, start, d.result);
+        (Dispute storage dispute,) = _provable(task, id, facts, start);
+        IReferee.StepContext memory context = IReferee.StepContext(facts, start, dispute.result);
         if (!referee.judge(context, node, element, openings)) revert NoFault(element);
-        _convict(task, id, d);
+        _convict(task, id, dispute);
     }
 
     /// @inheritdoc IDisputes
@@ -119,35 +118,36 @@ contract Disputes is DisputeOpening {
         IReferee.BufferOpening calldata opening,
         LeafProof calldata datum
     ) external {
-        (Dispute storage d, GameTerms storage terms) = _provable(task, id, facts, start);
+        (Dispute storage dispute, GameTerms storage terms) = _provable(task, id, facts, start);
         unchecked {
+            // A buffer before these three gives a number far above them.
             _requireBelow("datum", 3, buffer - StepProofs.TOKENS_BUFFER);
         }
-        uint256 claimed = StepProofs.tracedElement(facts, d.result, buffer, position, opening);
+        uint256 claimed = StepProofs.tracedElement(facts, dispute.result, buffer, position, opening);
         uint256 right;
         if (buffer == StepProofs.SCALARS_BUFFER) {
             right = StepProofs.scalarOf(facts, start, uint32(position), datum);
         } else {
-            uint256 innerStep = uint256(d.segment) * terms.segmentSteps + d.step;
-            uint256 place = _sampleStart(task, d, facts, innerStep, position / facts.sequenceTokens);
+            uint256 innerStep = uint256(dispute.segment) * terms.segmentSteps + dispute.step;
+            uint256 place = _sampleStart(task, dispute, facts, innerStep, position / facts.sequenceTokens);
             place += position % facts.sequenceTokens + buffer - StepProofs.TOKENS_BUFFER;
             right = StepProofs.datasetToken(facts, place, datum);
         }
         if (claimed == right) revert NoFault(position);
-        _convict(task, id, d);
+        _convict(task, id, dispute);
     }
 
     /// @dev Whose data: the slot's shard, whether solver or auditor claims the step.
     function _sampleStart(
         TaskId task,
-        Dispute storage d,
+        Dispute storage dispute,
         StepFacts calldata facts,
         uint256 innerStep,
         uint256 row
     ) private view returns (uint256) {
-        bytes32 beacon = rounds.beaconOf(task, d.round);
-        uint256 seats = LibBit.popCount(RoundViews.load(rounds, task, d.round).pool);
-        uint256 shard = Draw.shard(beacon, d.slot, seats);
+        Round storage round = _roundAt(task, dispute.round);
+        (bytes32 beacon, uint256 seats) = (round.beacon, LibBit.popCount(round.pool));
+        uint256 shard = Draw.shard(beacon, dispute.slot, seats);
         return Draw.sampleStart(beacon, shard, innerStep, row, facts.tokenCount, facts.sequenceTokens);
     }
 
@@ -155,17 +155,21 @@ contract Disputes is DisputeOpening {
     function _provable(TaskId task, bytes32 id, StepFacts calldata facts, StateHeader calldata start)
         private
         view
-        returns (Dispute storage d, GameTerms storage terms)
+        returns (Dispute storage dispute, GameTerms storage terms)
     {
         Stage stage = _running(task, id).stage;
         if (stage < Stage.PROVE) revert IRefusals.WrongTurn(uint256(stage), uint256(Stage.PROVE));
-        d = _openersTurn(task, id, stage);
-        terms = _terms(task);
+        dispute = _openersTurn(task, id, stage);
+        terms = _tasks[task].terms;
         StepProofs.requireFacts(terms.stepRoot, facts);
-        StepProofs.requireHeader(d.origin, start);
+        StepProofs.requireHeader(dispute.origin, start);
     }
 
-    function _isAsking() internal pure override returns (bool) {
-        return false;
+    function _questionsOn(Record storage record) internal view override returns (uint16[9] storage) {
+        return record.disputes;
+    }
+
+    function _firstBondWei(TaskId task) internal view override returns (uint256) {
+        return _tasks[task].terms.amounts.disputeBond;
     }
 }

@@ -6,7 +6,7 @@ import {Hashing} from "../libraries/Hashing.sol";
 import {OuterMath} from "../libraries/OuterMath.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
 import {Statements} from "../libraries/Statements.sol";
-import {EPOCH_ROUNDS, GameTerms, Phase, Proof, RoundView} from "./GameTypes.sol";
+import {EPOCH_ROUNDS, GameTerms, Phase, Proof} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
 import {StatementModule} from "./StatementModule.sol";
 import {OuterOpening, SignedSealed, SignedVote, WorkProof} from "./StatementTypes.sol";
@@ -37,16 +37,16 @@ contract Evidence is StatementModule, IEvidence {
         bytes32 digest = digestOf(msg.sender, msg.data);
         uint256 since = _sealedBlocks[msg.sender][digest];
         bool isGood =
-            since != 0 && since < block.number && block.number <= since + tasks.limits().proofSealBlocks;
+            since != 0 && since < block.number && block.number <= since + _limits.proofSealBlocks;
         if (!isGood) revert IRefusals.SealMissing(digest);
     }
 
     // Claims ----------------------------------------------------------------------------------------------------------
     /// @inheritdoc IEvidence
     function proveStart(TaskId task, ClaimAt calldata claim, StartProof calldata proof) external onlySealed {
-        (Statement memory s, GameTerms storage terms) = _accuse(task, claim);
-        if (_isStartRight(task, terms, s, proof)) revert IRefusals.ProofInvalid("start");
-        _punish(task, s, Proof.BOUNDARY_ZERO);
+        (Statement memory statement, GameTerms storage terms) = _accuse(task, claim);
+        if (_isStartRight(task, terms, statement, proof)) revert IRefusals.ProofInvalid("start");
+        _punish(task, statement, Proof.BOUNDARY_ZERO);
     }
 
     /// @inheritdoc IEvidence
@@ -54,9 +54,9 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        (Statement memory s, GameTerms storage terms) = _accuse(task, claim);
-        if (_isDeltaRight(terms, s, leaf, proof)) revert IRefusals.ProofInvalid("delta");
-        _punish(task, s, Proof.DELTA_LEAF);
+        (Statement memory statement, GameTerms storage terms) = _accuse(task, claim);
+        if (_isDeltaRight(task, terms, statement, leaf, proof)) revert IRefusals.ProofInvalid("delta");
+        _punish(task, statement, Proof.DELTA_LEAF);
     }
 
     /// @inheritdoc IEvidence
@@ -67,11 +67,11 @@ contract Evidence is StatementModule, IEvidence {
         WorkProof calldata work,
         LeafProof calldata deltaLeaf
     ) external onlySealed {
-        (Statement memory s, GameTerms storage terms) = _accuse(task, claim);
-        _openWork(s.claim, work);
+        (Statement memory statement, GameTerms storage terms) = _accuse(task, claim);
+        _openWork(statement.claim, work);
         _requireLeaf(work.deltaRoot, deltaLeaf, leaf, _leafCount(terms));
         if (OuterMath.hasScales(deltaLeaf.data)) revert IRefusals.ProofInvalid("scale");
-        _punish(task, s, Proof.DELTA_LEAF);
+        _punish(task, statement, Proof.DELTA_LEAF);
     }
 
     /// @inheritdoc IEvidence
@@ -81,11 +81,11 @@ contract Evidence is StatementModule, IEvidence {
         WorkProof calldata work,
         BoundaryProof calldata last
     ) external onlySealed {
-        (Statement memory s,) = _accuse(task, claim);
-        _openWork(s.claim, work);
-        _openBoundary(s.claim, s.claim.segments, last);
+        (Statement memory statement,) = _accuse(task, claim);
+        _openWork(statement.claim, work);
+        _openBoundary(statement.claim, statement.claim.segments, last);
         if (work.carriedRoot == _carriedRoot(last.header)) revert IRefusals.ProofInvalid("carried");
-        _punish(task, s, Proof.CARRIED_ROOT);
+        _punish(task, statement, Proof.CARRIED_ROOT);
     }
 
     // Votes -----------------------------------------------------------------------------------------------------------
@@ -98,11 +98,11 @@ contract Evidence is StatementModule, IEvidence {
         bytes32 leaf,
         bytes32[] calldata path
     ) external onlySealed {
-        (Statement memory s,) = _accuse(task, signed);
+        (Statement memory statement,) = _accuse(task, signed);
         bool isFault =
-            _isInClaim(s.claim, leaf, boundary, path) && Statements.misnames(signed.vote, boundary, leaf);
+            _isInClaim(statement.claim, leaf, boundary, path) && Statements.misnames(signed.vote, boundary, leaf);
         if (!isFault) revert IRefusals.ProofInvalid("vote leaf");
-        _punish(task, s, Proof.VOTE_LEAF);
+        _punish(task, statement, Proof.VOTE_LEAF);
     }
 
     /// @inheritdoc IEvidence
@@ -110,9 +110,9 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        (Statement memory s,) = _accuse(task, first);
-        _requireTwo(s, _signerOf(second), Statements.differ(first.vote, second.vote));
-        _punish(task, s, Proof.TWO_STATEMENTS);
+        (Statement memory statement,) = _accuse(task, first);
+        _requireTwo(statement, _signerOf(second), Statements.differ(first.vote, second.vote));
+        _punish(task, statement, Proof.TWO_STATEMENTS);
     }
 
     /// @inheritdoc IEvidence
@@ -120,9 +120,9 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        Statement memory s = _requireOpen(_readSealed(task, first));
-        _requireTwo(s, _signerOf(second), Statements.differ(first.said, second.said));
-        _punish(task, s, Proof.TWO_STATEMENTS);
+        Statement memory statement = _requireOpen(task, _readSealed(task, first));
+        _requireTwo(statement, _signerOf(second), Statements.differ(first.said, second.said));
+        _punish(task, statement, Proof.TWO_STATEMENTS);
     }
 
     /// @inheritdoc IEvidence
@@ -130,25 +130,25 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        (Statement memory s,) = _accuse(task, signed);
+        (Statement memory statement,) = _accuse(task, signed);
         bool isFault = Statements.differ(Statements.sealedOf(signed.vote), sealed_.said);
-        _requireTwo(s, _signerOf(sealed_), isFault);
-        _punish(task, s, Proof.TWO_STATEMENTS);
+        _requireTwo(statement, _signerOf(sealed_), isFault);
+        _punish(task, statement, Proof.TWO_STATEMENTS);
     }
 
     /// @dev Both by one account.
-    function _requireTwo(Statement memory s, address signer, bool isDifferent) private pure {
-        if (!isDifferent || signer != s.account) revert IRefusals.ProofInvalid("two statements");
+    function _requireTwo(Statement memory statement, address signer, bool isDifferent) private pure {
+        if (!isDifferent || signer != statement.account) revert IRefusals.ProofInvalid("two statements");
     }
 
     /// @inheritdoc IEvidence
     function proveNoLeaf(TaskId task, SignedVote calldata signed) external onlySealed {
-        (Statement memory s, GameTerms storage terms) = _accuse(task, signed);
+        (Statement memory statement, GameTerms storage terms) = _accuse(task, signed);
         Statements.Word word = signed.vote.word;
         bool isNaming = word == Statements.Word.REJECT_STATE || word == Statements.Word.REJECT_DELTA;
         bool isFault = isNaming && signed.vote.namedLeaf >= _leafCount(terms);
         if (!isFault) revert IRefusals.ProofInvalid("named leaf");
-        _punish(task, s, Proof.FALSE_WORD);
+        _punish(task, statement, Proof.FALSE_WORD);
     }
 
     /// @inheritdoc IEvidence
@@ -156,10 +156,10 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        (Statement memory s, GameTerms storage terms) = _accuse(task, signed);
+        (Statement memory statement, GameTerms storage terms) = _accuse(task, signed);
         _requireWord(signed, Statements.Word.REJECT_START);
-        if (!_isStartRight(task, terms, s, proof)) revert IRefusals.ProofInvalid("start");
-        _punish(task, s, Proof.FALSE_WORD);
+        if (!_isStartRight(task, terms, statement, proof)) revert IRefusals.ProofInvalid("start");
+        _punish(task, statement, Proof.FALSE_WORD);
     }
 
     /// @inheritdoc IEvidence
@@ -167,13 +167,13 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        (Statement memory s, GameTerms storage terms) = _accuse(task, signed);
+        (Statement memory statement, GameTerms storage terms) = _accuse(task, signed);
         _requireWord(signed, Statements.Word.REJECT_DELTA);
-        bool isRight = _isDeltaRight(terms, s, signed.vote.namedLeaf, proof);
+        bool isRight = _isDeltaRight(task, terms, statement, signed.vote.namedLeaf, proof);
         if (!isRight || proof.work.carriedRoot != _carriedRoot(proof.last.header)) {
             revert IRefusals.ProofInvalid("delta");
         }
-        _punish(task, s, Proof.FALSE_WORD);
+        _punish(task, statement, Proof.FALSE_WORD);
     }
 
     /// @inheritdoc IEvidence
@@ -181,12 +181,12 @@ contract Evidence is StatementModule, IEvidence {
         external
         onlySealed
     {
-        (Statement memory s, GameTerms storage terms) = _accuse(task, signed);
+        (Statement memory statement, GameTerms storage terms) = _accuse(task, signed);
         bool isFault = terms.format == EXACT_FORMAT
-            && Statements.fits(signed.vote, opening, s.claim.account, s.account)
+            && Statements.fits(signed.vote, opening, statement.claim.account, statement.account)
             && !Statements.fitsExactly(signed.vote.word, opening);
         if (!isFault) revert IRefusals.ProofInvalid("ends");
-        _punish(task, s, Proof.FALSE_WORD);
+        _punish(task, statement, Proof.FALSE_WORD);
     }
 
     function _requireWord(SignedVote calldata signed, Statements.Word word) private pure {
@@ -196,49 +196,49 @@ contract Evidence is StatementModule, IEvidence {
     // Accusing --------------------------------------------------------------------------------------------------------
     function _begin(TaskId task) private returns (GameTerms storage) {
         rounds.sync(task);
-        return _terms(task);
+        return _tasks[task].terms;
     }
 
     function _accuse(TaskId task, ClaimAt calldata claim)
         private
-        returns (Statement memory s, GameTerms storage terms)
+        returns (Statement memory statement, GameTerms storage terms)
     {
         terms = _begin(task);
-        s = _requireOpen(_readClaim(task, claim.round, claim.slot));
+        statement = _requireOpen(task, _readClaim(task, claim.round, claim.slot));
     }
 
     function _accuse(TaskId task, SignedVote calldata signed)
         private
-        returns (Statement memory s, GameTerms storage terms)
+        returns (Statement memory statement, GameTerms storage terms)
     {
         terms = _begin(task);
-        s = _requireOpen(_readVote(task, signed));
+        statement = _requireOpen(task, _readVote(task, signed));
     }
 
-    function _requireOpen(Statement memory s) private view returns (Statement memory) {
-        _requireAccused(s);
-        _requireWindow(0, _statementUntil(s));
-        return s;
+    function _requireOpen(TaskId task, Statement memory statement) private view returns (Statement memory) {
+        _requireAccused(statement);
+        _requireWindow(0, _statementUntil(task, statement));
+        return statement;
     }
 
-    function _punish(TaskId task, Statement memory s, Proof proof) private {
-        settlement.punish(task, s.seat, msg.sender, proof, s.ref);
+    function _punish(TaskId task, Statement memory statement, Proof proof) private {
+        settlement.punish(task, statement.seat, msg.sender, proof, statement.ref);
     }
 
     // Boundary 0 ------------------------------------------------------------------------------------------------------
     /// @dev Whether the claim starts from the weights of its base root, at the right step, with the moments that it must have. Refuses what the chain
     /// does not know.
-    function _isStartRight(TaskId task, GameTerms storage terms, Statement memory s, StartProof calldata proof)
+    function _isStartRight(TaskId task, GameTerms storage terms, Statement memory statement, StartProof calldata proof)
         private
         view
         returns (bool)
     {
-        _openBase(s, proof.base);
-        _openBoundary(s.claim, 0, proof.first);
+        _openBase(task, statement.claim, proof.base);
+        _openBoundary(statement.claim, 0, proof.first);
         StateHeader calldata header = proof.first.header;
         if (header.weightsRoot != proof.base.weightsRoot) return false;
-        if (header.globalStep != uint256(s.claim.round) * terms.innerSteps) return false;
-        return _carriedRoot(header) == _carriedInto(task, terms, s, proof.work);
+        if (header.globalStep != uint256(statement.claim.round) * terms.innerSteps) return false;
+        return _carriedRoot(header) == _carriedInto(task, terms, statement, proof.work);
     }
 
     function _carriedRoot(StateHeader calldata header) private pure returns (bytes32) {
@@ -246,7 +246,7 @@ contract Evidence is StatementModule, IEvidence {
     }
 
     /// @dev What the claim must start with beside its weights: zeros, or what the solver's last merged claim of the same epoch has handed on.
-    function _carriedInto(TaskId task, GameTerms storage terms, Statement memory s, WorkProof calldata work)
+    function _carriedInto(TaskId task, GameTerms storage terms, Statement memory statement, WorkProof calldata work)
         private
         view
         returns (bytes32)
@@ -254,11 +254,11 @@ contract Evidence is StatementModule, IEvidence {
         bytes32 nothing = Hashing.carriedRoot(terms.zeroRoot, terms.zeroRoot, 0);
         if (terms.carryMoments == 0) return nothing;
         // A root that fell since may be posted again over other claims: what was merged before is forgotten.
-        if (s.audit.isUndone) revert IRefusals.RoundUndone(s.claim.round);
-        (bool isFound, uint256 round, uint256 slot) = _lastMerged(task, s.claim);
+        if (_roundAt(task, statement.claim.round).phase == Phase.UNDONE) revert IRefusals.RoundUndone(statement.claim.round);
+        (bool isFound, uint256 round, uint256 slot) = _lastMerged(task, statement.claim);
         if (!isFound) return nothing;
-        Claim memory before = s.claim;
-        (, bytes32 root, uint256 segments) = rounds.claimOf(task, round, slot);
+        Claim memory before = statement.claim;
+        (bytes32 root, uint256 segments) = _claimAt(_roundAt(task, round), slot);
         _openWork(
             Claim(
                 before.domain,
@@ -285,10 +285,11 @@ contract Evidence is StatementModule, IEvidence {
         uint256 number = claim.seat & type(uint16).max;
         uint256 first = _max(claim.joined, claim.round / EPOCH_ROUNDS * EPOCH_ROUNDS);
         for (round = claim.round; round > first;) {
-            RoundView memory view_ = rounds.roundOf(task, --round);
-            if (view_.phase != Phase.POSTED || view_.pool >> number & 1 == 0) continue;
-            slot = Slots.slotOf(view_.pool, number);
-            if (view_.merged >> slot & 1 == 1) return (true, round, slot);
+            Round storage here = _roundAt(task, --round);
+            (uint256 pool, uint256 merged) = (here.pool, here.merged);
+            if (here.phase != Phase.POSTED || pool >> number & 1 == 0) continue;
+            slot = Slots.slotOf(pool, number);
+            if (merged >> slot & 1 == 1) return (true, round, slot);
         }
         return (false, 0, 0);
     }
@@ -297,14 +298,15 @@ contract Evidence is StatementModule, IEvidence {
     /// @dev Whether a leaf of the pseudo-gradient is the encoded difference. A final leaf that has no encoding (another size, not finite)
     /// is the solver's own fault; of a broken global leaf nothing follows.
     function _isDeltaRight(
+        TaskId task,
         GameTerms storage terms,
-        Statement memory s,
+        Statement memory statement,
         uint256 leaf,
         DeltaProof calldata proof
     ) private view returns (bool) {
-        _openWork(s.claim, proof.work);
-        _openBase(s, proof.base);
-        _openBoundary(s.claim, s.claim.segments, proof.last);
+        _openWork(statement.claim, proof.work);
+        _openBase(task, statement.claim, proof.base);
+        _openBoundary(statement.claim, statement.claim.segments, proof.last);
         uint256 count = _leafCount(terms);
         _requireLeaf(proof.base.weightsRoot, proof.globalLeaf, leaf, count);
         _requireLeaf(proof.last.header.weightsRoot, proof.finalLeaf, leaf, count);

@@ -3,10 +3,18 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
 import {StepProofs} from "../libraries/StepProofs.sol";
-import {DeploymentLimits, GameTerms, SeatStatus} from "./GameTypes.sol";
+import {
+    AUDITOR_SEATS_MAX,
+    DeploymentLimits,
+    GameTerms,
+    Phase,
+    RING_ROUNDS,
+    SeatRole,
+    SeatStatus,
+    SOLVER_SEATS_MAX
+} from "./GameTypes.sol";
 import {IContests} from "./interfaces/IContests.sol";
 import {IDisputes} from "./interfaces/IDisputes.sol";
-import {IRefusals} from "./interfaces/IRefusals.sol";
 
 /// @dev Leaves of a step that the opener of a dispute may demand.
 uint256 constant DEMANDED_LEAVES_MAX = 8;
@@ -22,8 +30,8 @@ abstract contract GameStorage {
         SeatStatus status;
         uint16 settled;
         uint16 joined;
-        uint104 asks;
-        uint104 disputes;
+        uint16[9] asks;
+        uint16[9] disputes;
     }
 
     struct Peer {
@@ -63,40 +71,100 @@ abstract contract GameStorage {
     }
 
     // Rounds ----------------------------------------------------------------------------------------------------------
-    /// @dev Words of `FrameWords`. root: what the next round starts from, while none is open; else it is the base of the live round. Keys are round % 128;
-    /// of claims and segments (round % 128) << 6 | slot. `shorts`: slots of short claims, of meaning where the frame says SHORT. `reposted` has whole
-    /// rounds as keys: a root that was posted again.
-    struct RoundRing {
-        uint256 track;
+    /// @dev A claim is written when its solver commits, and stays what it is until another round has its place.
+    /// @param votes of its draws (`Ballots`)
+    struct KeptClaim {
         bytes32 root;
-        mapping(uint256 => uint256) frames;
-        mapping(uint256 => uint256) rosters;
-        mapping(uint256 => uint256) outcomes;
-        mapping(uint256 => bytes32) bases;
-        mapping(uint256 => bytes32) beacons;
-        mapping(uint256 => bytes32) seeds;
-        mapping(uint256 => bytes32) claims;
-        mapping(uint256 => uint256) segments;
-        mapping(uint256 => uint256) shorts;
+        uint16 segments;
+        uint208 votes;
+    }
+
+    /// @dev A round that opened, or whose pools are frozen for it. Five words before the roots, each of them written as a whole once: when the round
+    /// opens, when its pools are frozen, when its root is posted, when it opens, and when something goes wrong in it. Bitmaps are of slots or numbers.
+    /// @param sharded the block in which its shards were known; 0: not yet
+    /// @param enough the block in which two thirds had committed; 0: not yet
+    /// @param closing the last block that takes commitments; 0: the windows say which
+    /// @param counted seats of the pool that were not closed when it opened
+    /// @param isClosed whether its close was written down, and the pools of the round after next frozen
+    /// @param isDrawn whether its audits are drawn
+    /// @param pool numbers of solver seats
+    /// @param verifiers version of their pool
+    /// @param whistleblowers version of their pool
+    /// @param lateFrom from where late votes count; 0: late audits are not drawn
+    /// @param lateSlots claims that may be audited late
+    /// @param lateBy the round whose seed draws them, or CLOSING | index of a closing seed
+    /// @param isEnough whether a round can be played with these pools, as long as no seat is closed
+    /// @param rootUntil contests of its root open until then; of meaning while it is posted
+    /// @param fallen when its posted root fell; of meaning once it was posted
+    /// @param refused void, or, where it is accepted too, accepted too late to be merged
+    /// @param convicted a fault was proven in the claim itself
+    /// @param isTroubled whether the three fields behind it are of this round
+    /// @param restored claims that a slash has paid for
+    struct Round {
+        uint64 committed;
+        uint40 sharded;
+        uint40 enough;
+        uint40 closing;
+        uint8 counted;
+        Phase phase;
+        bool isClosed;
+        bool isDrawn;
+        // Pools
+        uint64 pool;
+        uint24 verifiers;
+        uint24 whistleblowers;
+        uint40 lateFrom;
+        uint64 lateSlots;
+        uint32 lateBy;
+        bool isEnough;
+        // Its root
+        uint64 merged;
+        uint64 signers;
+        uint40 rootUntil;
+        uint40 fallen;
+        // What votes and proofs made of its claims
+        uint64 accepted;
+        uint64 refused;
+        uint64 convicted;
+        uint40 opened;
+        bool isTroubled;
+        // What went wrong
+        uint64 unserved;
+        uint64 lateRejected;
+        uint64 restored;
+        bytes32 base;
+        bytes32 beacon;
+        bytes32 seed;
+        KeptClaim[SOLVER_SEATS_MAX] claims;
+    }
+
+    /// @dev As `IRounds.Line`. Rounds are kept in a ring: storage that is written again costs a quarter of new storage. A round opens only where the one
+    /// 128 before it is settled (`freeEpoch`).
+    /// @param live the round that has no root yet, plus one; 0: none
+    /// @param root what the next round starts from, while none is open; else it is the base of the live round
+    /// @param reposted by whole rounds: a root that was posted again
+    struct RoundLine {
+        uint16 nextRound;
+        uint16 live;
+        uint16 frozenTo;
+        uint16 dealtTo;
+        uint16 freedEpochs;
+        bool isHalted;
+        uint40 standsSince;
+        uint40 startBlock;
+        bytes32 root;
+        Round[RING_ROUNDS] ring;
         mapping(uint256 => bytes32) reposted;
         bytes32[] closingSeeds;
     }
 
     // Votes -----------------------------------------------------------------------------------------------------------
-    /// @dev Written in rounds where something went wrong. restored: claims that a slash has paid for.
-    struct Trouble {
-        uint64 unserved;
-        uint64 lateRejected;
-        uint64 restored;
-    }
-
-    /// @dev Keys: results and troubles round % 128; ballots (round % 128) << 8 | word; fees epoch % 16 << 32 | seat / 16; books as `Books` has them.
-    struct VoteRing {
-        mapping(uint256 => uint256) results;
-        mapping(uint256 => Trouble) troubles;
-        mapping(uint256 => uint256) ballots;
-        mapping(uint256 => uint256) fees;
-        mapping(uint256 => uint256) books;
+    /// @dev What the votes of one role's auditors earn and cost, by number of the seat. Settlement empties it.
+    /// @param pays counted votes with their openings: at most 16 rounds, 64 claims, 21 draws
+    /// @param fees UNSERVED that were charged
+    struct AuditBook {
+        uint16[AUDITOR_SEATS_MAX] pays;
+        uint16[AUDITOR_SEATS_MAX] fees;
     }
 
     // Convictions -----------------------------------------------------------------------------------------------------
@@ -165,21 +233,21 @@ abstract contract GameStorage {
     DeploymentLimits internal _limits;
     mapping(address => Peer) internal _peers;
     mapping(TaskId => Task) internal _tasks;
-    mapping(TaskId => RoundRing) internal _roundRings;
-    mapping(TaskId => VoteRing) internal _voteRings;
+    mapping(TaskId => RoundLine) internal _lines;
+    /// @dev By epoch, then role.
+    mapping(TaskId => mapping(uint256 => mapping(SeatRole => AuditBook))) internal _auditBooks;
+    /// @dev The latest round of which a vote of the seat counted, plus one; 0: none.
+    mapping(TaskId => mapping(SeatRole => uint16[AUDITOR_SEATS_MAX])) internal _lastVoted;
     mapping(TaskId => Fall[]) internal _falls;
+    /// @dev By epoch of the round that they are about: asks and disputes that are open, on any seat.
+    mapping(TaskId => mapping(uint256 => uint256)) internal _questionsOpen;
     mapping(bytes32 => OpenAsk) internal _asks;
     mapping(TaskId => mapping(bytes32 => Dispute)) internal _disputes;
     mapping(bytes32 => StepProofs.Demand[DEMANDED_LEAVES_MAX]) internal _demands;
     mapping(TaskId => mapping(bytes32 => Contest)) internal _contests;
     /// @dev Open contests by epoch of their rounds (`OpenCounts`).
-    mapping(TaskId => uint256) internal _contestsOpen;
+    mapping(TaskId => uint16[9]) internal _contestsOpen;
     mapping(TaskId => uint256) internal _contestedUntil;
     /// @dev By account and hash: the block in which the account announced a proof.
     mapping(address => mapping(bytes32 => uint256)) internal _sealedBlocks;
-
-    function _terms(TaskId task) internal view returns (GameTerms storage terms) {
-        terms = _tasks[task].terms;
-        if (terms.submitter == address(0)) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
-    }
 }

@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {Limits} from "../Types.sol";
 
 /// @title Types of the round: roles, phases, the terms of a task and the limits of a deployment.
-/// @dev Twin of `protocol/spec/game/`. All structs are static, so `abi.encode` is one word a field.
+/// @dev Twin of `protocol/spec/game/`. 
 
 /// @notice What a seat is for. A seat's id is role << 16 | number.
 enum SeatRole {
@@ -166,7 +166,7 @@ struct DeploymentLimits {
     uint32 sealMargin;
 }
 
-/// @notice What other modules need of an opened round.
+/// @notice An opened round.
 /// @param closed the closing block; 0 while the round runs
 /// @param lateFrom from where late votes count; 0: not drawn
 /// @param lateSlots slots of claims that may be audited late
@@ -191,36 +191,7 @@ struct RoundView {
     bytes32 lateSeed;
 }
 
-/// @notice What counting votes, asks and disputes need of an opened round and of its task's terms, a word each.
-/// @param closed the closing block; 0 while the round runs
-/// @param lateFrom from where late votes count; 0: not drawn
-/// @param lateSlots slots of claims that may be audited late
-/// @param pool numbers of solver seats
-struct Audit {
-    bool isUndone;
-    bool isSealed;
-    bool isExact;
-    uint256 closed;
-    uint256 lateFrom;
-    uint256 lateSlots;
-    uint256 pool;
-    uint256 verifiers;
-    uint256 whistleblowers;
-    bytes32 base;
-    bytes32 seed;
-    bytes32 lateSeed;
-    uint256 draws;
-    uint256 lateChance;
-    uint256 auditMax;
-    uint256 dispute;
-    uint256 ask;
-    uint256 respond;
-    uint256 parameterCount;
-}
-
-uint256 constant AUDIT_WORDS = 19;
-
-/// @notice A member of a task.
+/// @notice A member of a task. A convicted solver's stake is what is held of it until its number is free.
 /// @param settled the first round that the seat has not settled
 /// @param joined the next round when it joined
 struct Seat {
@@ -229,18 +200,6 @@ struct Seat {
     SeatStatus status;
     uint32 settled;
     uint32 joined;
-}
-
-/// @notice What settlement needs of a seat.
-/// @param asks open ones (`OpenCounts`)
-/// @param disputes open ones
-struct Member {
-    address account;
-    SeatStatus status;
-    uint256 settled;
-    uint256 joined;
-    uint256 asks;
-    uint256 disputes;
 }
 
 /// @notice A claim (draw is NO_DRAW), or the vote of a rank of a draw.
@@ -259,3 +218,5 @@ uint256 constant RING_ROUNDS = 128;
 /// @dev Falls after which a task is halted.
 uint256 constant FALLS_MAX = 8;
 uint256 constant RANKS = 3;
+uint256 constant SOLVER_SEATS_MAX = 64;
+uint256 constant AUDITOR_SEATS_MAX = 1024;

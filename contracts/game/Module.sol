@@ -43,12 +43,12 @@ abstract contract Module {
     uint256 private immutable _chainId;
     bytes32 private immutable _ownSeparator;
 
-    constructor(Modules memory m) {
-        (purse, shares, randomness) = (m.purse, m.shares, m.randomness);
-        (tasks, seatBook) = (ITasks(m.game), ISeats(m.game));
-        (rounds, votes) = (IRounds(m.game), IVotes(m.game));
-        (settlement, contests) = (ISettlement(m.game), IContests(m.game));
-        (_chainId, _ownSeparator) = (block.chainid, _separate(m.game));
+    constructor(Modules memory modules) {
+        (purse, shares, randomness) = (modules.purse, modules.shares, modules.randomness);
+        (tasks, seatBook) = (ITasks(modules.game), ISeats(modules.game));
+        (rounds, votes) = (IRounds(modules.game), IVotes(modules.game));
+        (settlement, contests) = (ISettlement(modules.game), IContests(modules.game));
+        (_chainId, _ownSeparator) = (block.chainid, _separate(modules.game));
     }
 
     /// @dev For calls that the game makes itself.
@@ -64,28 +64,16 @@ abstract contract Module {
 
     /// @dev What is signed, of the hash of a statement.
     function _digest(bytes32 structHash) internal view returns (bytes32) {
-        return _digestIn(_separator(), structHash);
+        return keccak256(abi.encodePacked(hex"1901", _separator(), structHash));
     }
 
     /// @dev Another one on a chain that has split off.
-    function _separator() internal view returns (bytes32) {
+    function _separator() private view returns (bytes32) {
         return block.chainid == _chainId ? _ownSeparator : _separate(address(tasks));
     }
 
     function _separate(address contract_) private view returns (bytes32) {
         return keccak256(abi.encode(DOMAIN_TYPE, NAME_HASH, VERSION_HASH, block.chainid, contract_));
-    }
-
-    /// @dev keccak256(abi.encodePacked(hex"1901", separator, structHash))
-    function _digestIn(bytes32 separator, bytes32 structHash) internal pure returns (bytes32 digest) {
-        assembly ("memory-safe") {
-            let free := mload(0x40)
-            mstore(0, 0x1901)
-            mstore(0x20, separator)
-            mstore(0x40, structHash)
-            digest := keccak256(30, 66)
-            mstore(0x40, free)
-        }
     }
 
     function _requireWindow(uint256 firstBlock, uint256 lastBlock) internal view {

@@ -79,9 +79,7 @@ contract Purse is IPurse, ReentrancyGuardTransient {
     function take(address account, bytes32 pot, uint256 wei_) external onlyModule {
         uint256 held = creditOf[account];
         if (held < wei_) revert IRefusals.CreditTooSmall(account, wei_, held);
-        unchecked {
-            creditOf[account] = held - wei_;
-        }
+        creditOf[account] = held - wei_;
         _putIn(pot, wei_);
         emit Taken(account, pot, wei_);
     }
@@ -113,9 +111,7 @@ contract Purse is IPurse, ReentrancyGuardTransient {
     function _takeOut(bytes32 pot, uint256 wei_) private {
         uint256 held = potOf(pot);
         if (held < wei_) revert PotTooSmall(pot, wei_, held);
-        unchecked {
-            _pots[pot] -= wei_;
-        }
+        _pots[pot] -= wei_;
     }
 
     /// @dev All that lies here is less than 2^256 of the token's.

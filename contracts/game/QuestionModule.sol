@@ -2,14 +2,21 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
+import {EPOCH_ROUNDS} from "./GameTypes.sol";
 import {StatementModule} from "./StatementModule.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
+import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Pots} from "./libraries/Pots.sol";
 
 /// @title What asks and disputes share: how many are open on a seat, and their bonds.
 abstract contract QuestionModule is StatementModule {
-    /// @dev Whether this part opens asks, and not disputes.
-    function _isAsking() internal pure virtual returns (bool);
+    using OpenCounts for uint16[9];
+
+    /// @dev The open questions of this part's kind on a seat: asks, or disputes.
+    function _questionsOn(Record storage record) internal view virtual returns (uint16[9] storage);
+
+    /// @dev The bond of the first open question on a seat.
+    function _firstBondWei(TaskId task) internal view virtual returns (uint256);
 
     /// @dev Counts one more on a seat and takes its bond from the sender's credit: the k-th open one costs k.
     /// @param bondLimitWei the most that the sender pays: others may open some before it
@@ -19,9 +26,11 @@ abstract contract QuestionModule is StatementModule {
         internal
         returns (uint256 number, uint256 bondWei)
     {
-        uint256 oneWei;
-        (number, oneWei) = seatBook.countQuestion(task, seat, round, _isAsking(), true);
-        bondWei = number * oneWei;
+        uint16[9] storage open = _questionsOn(_tasks[task].seatAt[seat]);
+        open.add(round);
+        ++_questionsOpen[task][round / EPOCH_ROUNDS];
+        number = open.total();
+        bondWei = number * _firstBondWei(task);
         if (bondWei > bondLimitWei) revert IRefusals.WrongBond(bondWei, bondLimitWei);
         purse.take(msg.sender, Pots.bonds(task), bondWei);
     }
@@ -29,20 +38,20 @@ abstract contract QuestionModule is StatementModule {
     /// @dev One less; the whole bond goes back.
     /// @param number what `_openQuestion` returned
     function _returnBond(TaskId task, uint256 seat, uint256 round, uint256 number, address account) internal {
-        uint256 bondWei = number * _endQuestion(task, seat, round);
-        purse.give(Pots.bonds(task), account, bondWei);
+        _endQuestion(task, seat, round);
+        purse.give(Pots.bonds(task), account, number * _firstBondWei(task));
     }
 
     /// @dev One less; half of the bond to whoever was put to the trouble, the rest is burned.
-    function _forfeitBond(TaskId task, uint256 seat, uint256 round, uint256 number, address account)
-        internal
-    {
-        uint256 bondWei = number * _endQuestion(task, seat, round);
+    function _forfeitBond(TaskId task, uint256 seat, uint256 round, uint256 number, address account) internal {
+        _endQuestion(task, seat, round);
+        uint256 bondWei = number * _firstBondWei(task);
         purse.give(Pots.bonds(task), account, bondWei / 2);
         purse.discard(Pots.bonds(task), bondWei - bondWei / 2);
     }
 
-    function _endQuestion(TaskId task, uint256 seat, uint256 round) private returns (uint256 oneWei) {
-        (, oneWei) = seatBook.countQuestion(task, seat, round, _isAsking(), false);
+    function _endQuestion(TaskId task, uint256 seat, uint256 round) private {
+        _questionsOn(_tasks[task].seatAt[seat]).remove(round);
+        --_questionsOpen[task][round / EPOCH_ROUNDS];
     }
 }

@@ -4,22 +4,19 @@ pragma solidity ^0.8.28;
 import {TaskId} from "../Types.sol";
 import {Draw} from "../libraries/Draw.sol";
 import {Statements} from "../libraries/Statements.sol";
-import {EPOCH_ROUNDS, GameTerms, Phase, RING_ROUNDS} from "./GameTypes.sol";
+import {EPOCH_ROUNDS, GameTerms, Phase, SeatRole} from "./GameTypes.sol";
 import {RoundDraws} from "./RoundDraws.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
-import {Frame, Frames, FrameWords, Outcome, Track} from "./libraries/Frames.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Ends rounds: a majority posts the outer root, or the base root stands; a root that lost its contest falls.
 /// @dev Twin of `protocol/spec/game/root_posting.py`, and of `_fall` in `contests.py`.
 abstract contract RoundPosting is RoundDraws {
-    using Frames for Frame;
-    using FrameWords for Frame;
-    using FrameWords for Outcome;
-    using FrameWords for Track;
-    using FrameWords for uint256;
+    using OpenCounts for uint16[9];
+
+    uint256 private constant SIGNATURE_BYTES = 64;
 
     // Posting ---------------------------------------------------------------------------------------------------------
     /// @inheritdoc IRounds
@@ -31,96 +28,108 @@ abstract contract RoundPosting is RoundDraws {
         uint64 signers,
         bytes calldata signatures
     ) external {
-        (RoundRing storage s, Track memory t) = _at(task);
-        Frame memory f = _waiting(s, t, round);
+        RoundLine storage line = _lineOf(task);
+        Round storage here = _waiting(task, line, round);
         GameTerms storage terms = _tasks[task].terms;
-        (uint64 closed, bool isAnyClosed) = seatBook.closures(task);
-        Outcome memory outcome = s.outcomes[round % RING_ROUNDS].toOutcome();
-        bool isAgain = f.phaseOf() == Phase.FALLEN;
-        if (!isAgain) outcome.fallen = 0;
-        _requirePostable(task, f, terms, round, outcome.fallen, merged, closed);
-        signers = votes.requireMajority(
-            task, _mergeOf(task, s, f.pool, round, merged, root), f.pool & ~closed, signers, signatures
-        );
-        if (isAgain) (s.reposted[round], f.flags) = (root, f.flags | Frames.REPOSTED);
-        (outcome.merged, outcome.signers) = (merged, signers);
-        outcome.rootUntil = uint40((isAgain ? block.number : f.at(f.closed)) + terms.windows.dispute);
-        s.outcomes[round % RING_ROUNDS] = outcome.pack();
-        f.setPhase(Phase.POSTED);
-        _keep(s, round, f);
+        bool isAgain = here.phase == Phase.FALLEN;
+        if (!isAgain) here.fallen = 0;
+        uint64 closedSeats = _closedSolvers(_tasks[task]);
+        _requirePostable(here, terms, merged, closedSeats);
+        bytes32 merge = Statements.hash(_mergeOf(task, here, round, merged, root));
+        signers = _requireMajority(task, merge, here.pool & ~closedSeats, signers, signatures);
+        if (isAgain) line.reposted[round] = root;
+        (here.merged, here.signers) = (merged, signers);
+        here.rootUntil = uint40((isAgain ? block.number : here.closing) + terms.windows.dispute);
+        here.phase = Phase.POSTED;
         emit RootPosted(task, round, root, merged, signers);
-        _openNext(task, s, t, root, closed, isAnyClosed);
+        _openNext(task, line, root);
     }
 
-    /// @param fallen when its posted root fell; 0: it has not
-    function _requirePostable(
-        TaskId task,
-        Frame memory f,
-        GameTerms storage terms,
-        uint256 round,
-        uint256 fallen,
-        uint64 merged,
-        uint64 closed
-    ) private view {
-        Fates memory fates = _fatesOf(task, f, terms, round, closed);
-        uint256 from = f.at(f.closed) + (fates.undecided == 0 ? 0 : terms.windows.auditMax);
-        _requireWindow(fallen == 0 ? from : fallen, _postUntil(f, terms, fallen));
+    function _requirePostable(Round storage round, GameTerms storage terms, uint64 merged, uint64 closedSeats)
+        private
+        view
+    {
+        ClaimFates memory fates = _fatesOf(round, terms, closedSeats);
+        uint256 from = round.fallen;
+        if (from == 0) from = round.closing + (fates.undecided == 0 ? 0 : terms.windows.auditMax);
+        _requireWindow(from, _postUntil(round, terms));
         if (merged == 0 || merged & ~fates.mergeable != 0) {
             revert IRefusals.NotMergeable(fates.mergeable, merged);
         }
     }
 
     /// @dev The closed round that has no root yet.
-    function _waiting(RoundRing storage s, Track memory t, uint256 round) private view returns (Frame memory f) {
-        if (t.live != round + 1) revert IRefusals.NotNewest(round);
-        f.fill(s.frames[round % RING_ROUNDS]);
-        if (!f.isClosed()) revert IRefusals.NotNewest(round);
+    function _waiting(TaskId task, RoundLine storage line, uint256 number) private view returns (Round storage round) {
+        round = _roundAt(task, number);
+        if (line.live != number + 1 || !round.isClosed) revert IRefusals.NotNewest(number);
     }
 
-    function _postUntil(Frame memory f, GameTerms storage terms, uint256 fallen) private view returns (uint256) {
-        return (fallen == 0 ? f.at(f.closed) + terms.windows.auditMax : fallen) + terms.windows.post - 1;
+    /// @dev The last block that takes a root, or a new one once it has fallen.
+    function _postUntil(Round storage round, GameTerms storage terms) private view returns (uint256) {
+        bool isAgain = round.phase == Phase.FALLEN;
+        uint256 from = isAgain ? round.fallen : uint256(round.closing) + terms.windows.auditMax;
+        return from + terms.windows.post - 1;
     }
 
     /// @dev What each signer has signed. Roots stand in the order of their shards.
-    function _mergeOf(TaskId task, RoundRing storage s, uint256 pool, uint256 round, uint64 merged, bytes32 root)
+    function _mergeOf(TaskId task, Round storage here, uint256 round, uint64 merged, bytes32 root)
         private
         view
         returns (Statements.MergeSignature memory)
     {
         bytes32[] memory roots = new bytes32[](LibBit.popCount(merged));
-        uint256 seats = LibBit.popCount(pool);
-        uint256 slot = seats - Draw.uniform(s.beacons[round % RING_ROUNDS], 0, seats);
+        uint256 seats = LibBit.popCount(here.pool);
+        uint256 slot = seats - Draw.uniform(here.beacon, 0, seats);
         uint256 found;
-        unchecked {
-            // From the slot of shard 0 on.
-            for (uint256 shard = 0; shard < seats; ++shard) {
-                if (slot == seats) slot = 0;
-                if (merged >> slot & 1 == 1) roots[found++] = s.claims[round % RING_ROUNDS << 6 | slot];
-                ++slot;
-            }
+        // From the slot of shard 0 on.
+        for (uint256 shard = 0; shard < seats; ++shard) {
+            if (slot == seats) slot = 0;
+            if (merged >> slot & 1 == 1) roots[found++] = here.claims[slot].root;
+            ++slot;
         }
-        bytes32 base = s.bases[round % RING_ROUNDS];
         return Statements.MergeSignature(
-            _domain(task), uint32(round), base, merged, Statements.mergedHash(roots), root
+            _domain(task), uint32(round), here.base, merged, Statements.mergedHash(roots), root
         );
+    }
+
+    /// @dev Signatures that are not good, and those of closed seats, do not count.
+    /// @param seats numbers of the round's solver seats that are not closed
+    /// @param signers numbers of seats
+    /// @param signatures 64 bytes each, in ascending order of seat numbers
+    /// @return good numbers of those whose signature is good: more than half of the seats
+    function _requireMajority(
+        TaskId task,
+        bytes32 merge,
+        uint64 seats,
+        uint64 signers,
+        bytes calldata signatures
+    ) private view returns (uint64 good) {
+        bytes32 digest = _digest(merge);
+        for (uint256 left = signers; left != 0 && signatures.length >= SIGNATURE_BYTES; left &= left - 1) {
+            (bytes32 r, bytes32 vs) = (bytes32(signatures), bytes32(signatures[32:]));
+            address signer = Statements.signer(digest, r, vs);
+            uint256 number = LibBit.ffs(left);
+            address holder = _tasks[task].seatAt[_seatId(SeatRole.SOLVER, number)].account;
+            if (signer != address(0) && signer == holder) good |= uint64(1 << number);
+            signatures = signatures[SIGNATURE_BYTES:];
+        }
+        good &= seats;
+        if (2 * LibBit.popCount(good) <= LibBit.popCount(seats)) revert IRefusals.NoMajority(seats, good);
     }
 
     /// @inheritdoc IRounds
     function stand(TaskId task, uint256 round) external {
-        (RoundRing storage s, Track memory t) = _at(task);
-        Frame memory f = _waiting(s, t, round);
+        RoundLine storage line = _lineOf(task);
+        Round storage here = _waiting(task, line, round);
         GameTerms storage terms = _tasks[task].terms;
-        bool isAgain = f.phaseOf() == Phase.FALLEN;
-        uint256 last = _postUntil(f, terms, isAgain ? s.outcomes[round % RING_ROUNDS].toOutcome().fallen : 0);
+        uint256 last = _postUntil(here, terms);
         if (block.number <= last) {
-            Fates memory fates = _fatesOf(task, f, terms, round, seatBook.closedSolvers(task));
+            ClaimFates memory fates = _fatesOf(here, terms, _closedSolvers(_tasks[task]));
             if (fates.undecided | fates.mergeable != 0) revert IRefusals.NotLate(last, block.number);
         }
-        f.setPhase(Phase.STANDING);
-        _keep(s, round, f);
+        here.phase = Phase.STANDING;
         emit RootStood(task, round);
-        (uint64 closed, bool isAnyClosed) = seatBook.closures(task);
-        _openNext(task, s, t, s.bases[round % RING_ROUNDS], closed, isAnyClosed);
+        _openNext(task, line, here.base);
     }
 
     // Falling ---------------------------------------------------------------------------------------------------------
@@ -130,45 +139,38 @@ abstract contract RoundPosting is RoundDraws {
         onlyGame
         returns (uint64 signers, uint256 firstUndone, uint256 lastUndone)
     {
-        (RoundRing storage s, Track memory t) = _at(task);
-        Frame memory f = _frameAt(s, round);
-        f.setPhase(Phase.FALLEN);
-        _keep(s, round, f);
-        Outcome memory outcome = s.outcomes[round % RING_ROUNDS].toOutcome();
-        (signers, outcome.fallen) = (outcome.signers, uint40(block.number));
-        s.outcomes[round % RING_ROUNDS] = outcome.pack();
-        (firstUndone, lastUndone) = (round + 1, t.nextRound - 1);
+        RoundLine storage line = _lineOf(task);
+        Round storage here = _roundAt(task, round);
+        (here.phase, here.fallen) = (Phase.FALLEN, uint40(block.number));
+        (firstUndone, lastUndone) = (round + 1, line.nextRound - 1);
         for (uint256 later = firstUndone; later <= lastUndone; ++later) {
-            _undo(s, later);
+            _undo(_roundAt(task, later));
         }
-        t.live = round + 1;
-        _dropUnopened(t);
-        bool isHalting = isLast && t.isHalted == 0;
-        if (isHalting) t.isHalted = 1;
-        s.track = t.pack();
+        line.live = uint16(round + 1);
+        _dropUnopened(line);
+        bool isHalting = isLast && !line.isHalted;
+        if (isHalting) line.isHalted = true;
         emit RootFell(task, round);
         if (isHalting) emit TaskHalted(task);
+        return (here.signers, firstUndone, lastUndone);
     }
 
-    function _undo(RoundRing storage s, uint256 round) private {
-        Frame memory f = _frameAt(s, round);
-        if (f.phaseOf() == Phase.UNDONE) return;
-        if (!f.isClosed()) (f.closed, f.flags) = (f.offsetOf(block.number), f.flags | Frames.SYNCED);
-        f.setPhase(Phase.UNDONE);
-        _keep(s, round, f);
+    function _undo(Round storage round) private {
+        if (round.phase == Phase.UNDONE) return;
+        if (!round.isClosed) (round.closing, round.isClosed) = (uint40(block.number), true);
+        round.phase = Phase.UNDONE;
     }
 
     /// @inheritdoc IRounds
     function freeEpoch(TaskId task) external {
-        (RoundRing storage s, Track memory t) = _at(task);
-        uint256 epoch = t.freedEpochs;
+        RoundLine storage line = _lineOf(task);
+        uint256 epoch = line.freedEpochs;
         uint256 end = (epoch + 1) * EPOCH_ROUNDS;
-        bool isContested = OpenCounts.at(contests.openOf(task), epoch) != 0;
-        if (t.nextRound < end || isContested || seatBook.settledBy(task) < end) {
+        bool isOpen = _contestsOpen[task].isAnyIn(epoch, epoch) || _questionsOpen[task][epoch] != 0;
+        if (line.nextRound < end || isOpen || !_isSettled(task, epoch)) {
             revert IRefusals.NotSettleable(0, end - 1);
         }
-        t.freedEpochs = epoch + 1;
-        s.track = t.pack();
+        line.freedEpochs = uint16(epoch + 1);
         emit EpochFreed(task, epoch);
     }
 }

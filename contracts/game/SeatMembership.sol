@@ -2,56 +2,62 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
-import {GameTerms, SeatRole, SeatStatus} from "./GameTypes.sol";
-import {SeatPools} from "./SeatPools.sol";
+import {AUDITOR_SEATS_MAX, GameTerms, SeatRole, SeatStatus, SOLVER_SEATS_MAX} from "./GameTypes.sol";
+import {RoundReading} from "./RoundReading.sol";
+import {SeatSitting} from "./SeatSitting.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {ISeats} from "./interfaces/ISeats.sol";
-import {GameTermsCheck} from "./libraries/GameTermsCheck.sol";
+import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Pots} from "./libraries/Pots.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Lets accounts join a task with a stake, add to it, leave, and be paid out.
 /// @dev Twin of `seats.py` and `seat_payments.py` in `protocol/spec/game`.
-abstract contract SeatMembership is SeatPools {
+abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
+    using OpenCounts for uint16[9];
+
     // Joining ---------------------------------------------------------------------------------------------------------
     /// @inheritdoc ISeats
     function join(TaskId task, SeatRole role, uint256 stakeWei) external returns (uint256 seat) {
         Task storage entry = _open(task);
         GameTerms storage terms = entry.terms;
         rounds.sync(task);
-        rounds.requireJoinable(task);
+        uint16 next = _requireJoinable(task, terms);
         if (entry.seatOf[msg.sender] != 0) revert IRefusals.AlreadySeated(msg.sender);
         (uint256 least, uint256 most) = (_required(terms, role), _limits.amountMax);
         if (stakeWei < least || stakeWei > most) revert IRefusals.StakeWrong(least, most, stakeWei);
         if (role == SeatRole.SOLVER) _requirePlace(entry, stakeWei);
         seat = _takeNumber(entry.members[uint256(role)], role);
-        uint16 next = uint16(rounds.nextRound(task));
-        entry.seatAt[seat] = Record(msg.sender, uint96(stakeWei), SeatStatus.OPEN, next, next, 0, 0);
+        Record storage record = entry.seatAt[seat];
+        (record.account, record.stakeWei) = (msg.sender, uint96(stakeWei));
+        (record.status, record.settled, record.joined) = (SeatStatus.OPEN, next, next);
         entry.seatOf[msg.sender] = seat;
-        unchecked {
-            ++entry.seats;
-        }
+        ++entry.seats;
         if (role == SeatRole.SOLVER) entry.openSolvers |= uint64(1 << (seat & NUMBER));
         emit SeatJoined(task, seat, msg.sender, stakeWei);
-        _seatOrNot(entry, terms, seat);
+        _seatOrNot(entry, seat);
         purse.take(msg.sender, Pots.stakes(task), stakeWei);
+    }
+
+    /// @return next the next round to open: the seat sits in no earlier one
+    function _requireJoinable(TaskId task, GameTerms storage terms) private view returns (uint16 next) {
+        RoundLine storage line = _lines[task];
+        next = line.nextRound;
+        if (line.isHalted) revert IRefusals.TaskHalted(TaskId.unwrap(task));
+        if (next >= terms.rounds || _isOver(task)) revert IRefusals.TaskOver(TaskId.unwrap(task));
     }
 
     /// @dev The lowest free number of a role.
     function _takeNumber(RolePools storage members, SeatRole role) private returns (uint256 seat) {
-        uint256 most = role == SeatRole.SOLVER
-            ? GameTermsCheck.SOLVER_SEATS_MAX
-            : GameTermsCheck.AUDITOR_SEATS_MAX;
+        uint256 most = role == SeatRole.SOLVER ? SOLVER_SEATS_MAX : AUDITOR_SEATS_MAX;
         uint256 word;
-        uint256 taken = members.taken[0];
-        unchecked {
-            while (taken == type(uint256).max) taken = members.taken[++word];
-            uint256 number = word << 8 | LibBit.ffs(~taken);
-            if (number >= most) revert IRefusals.SeatsTaken(0);
-            members.taken[word] = taken | 1 << (number % 256);
-            if (word >= members.span) members.span = uint16(word + 1);
-            seat = uint256(role) << 16 | number;
-        }
+        while (members.taken[word] == type(uint256).max) ++word;
+        uint256 taken = members.taken[word];
+        uint256 number = word << 8 | LibBit.ffs(~taken);
+        if (number >= most) revert IRefusals.SeatsTaken(0);
+        members.taken[word] = taken | 1 << (number % 256);
+        if (word >= members.span) members.span = uint16(word + 1);
+        return _seatId(role, number);
     }
 
     /// @dev Where all places are taken a solver needs a larger stake than the smallest. Nobody is pushed out before a freeze: who joins and leaves
@@ -72,7 +78,7 @@ abstract contract SeatMembership is SeatPools {
         if (wei_ == 0 || wei_ > most) revert IRefusals.StakeWrong(1, most, wei_);
         record.stakeWei += uint96(wei_);
         emit SeatToppedUp(task, seat, wei_);
-        _seatOrNot(entry, entry.terms, seat);
+        _seatOrNot(entry, seat);
         purse.take(msg.sender, Pots.stakes(task), wei_);
     }
 
@@ -96,27 +102,32 @@ abstract contract SeatMembership is SeatPools {
         Task storage entry = _open(task);
         rounds.sync(task);
         Record storage record = _taken(entry, seat);
-        if (record.status == SeatStatus.OPEN && !rounds.isOver(task) && !_isCrowdedOut(entry, seat)) {
+        if (record.status == SeatStatus.OPEN && !_isOver(task) && !_isCrowdedOut(entry, seat)) {
             revert IRefusals.TaskRuns(TaskId.unwrap(task));
         }
-        bool isAsked = record.asks | record.disputes != 0;
-        if (isAsked || _isHeld(task, seat, record.settled)) revert IRefusals.SeatBusy(seat);
+        bool isAsked = record.asks.total() + record.disputes.total() != 0;
+        if (isAsked || _isHeld(task, entry, seat, _settledOf(task, record))) revert IRefusals.SeatBusy(seat);
         if (record.status == SeatStatus.OPEN) _retire(task, entry, seat);
         _free(task, entry, seat, record);
     }
 
     /// @dev Whether an open seat waits where no number is left for a larger stake.
     function _isCrowdedOut(Task storage entry, uint256 seat) private view returns (bool) {
-        uint256 numbers = (1 << GameTermsCheck.SOLVER_SEATS_MAX) - 1;
-        bool isSolver = seat >> 16 == uint256(SeatRole.SOLVER);
-        if (!isSolver || entry.members[uint256(SeatRole.SOLVER)].taken[0] != numbers) return false;
+        uint256 numbers = (1 << SOLVER_SEATS_MAX) - 1;
+        if (!_isSolver(seat) || entry.members[uint256(SeatRole.SOLVER)].taken[0] != numbers) return false;
         (uint256 chosen,) = _largest(entry, entry.openSolvers);
         return chosen >> (seat & NUMBER) & 1 == 0;
     }
 
-    function _isHeld(TaskId task, uint256 seat, uint256 fromRound) private view returns (bool) {
-        uint256 until = rounds.heldTo(task);
-        return fromRound < until && heldRounds(task, seat, fromRound, until - 1) != 0;
+    /// @dev Whether a round from `fromRound` on holds a seat: one that was opened, or whose pools are frozen while it may open.
+    function _isHeld(TaskId task, Task storage entry, uint256 seat, uint256 fromRound) private view returns (bool) {
+        RoundLine storage line = _lines[task];
+        bool mayOpen = line.live != 0 || _isStartAlive(line);
+        uint256 end = mayOpen ? _max(line.frozenTo, line.nextRound) : line.nextRound;
+        for (uint256 round = fromRound; round < end; ++round) {
+            if (_isHolding(entry, _roundAt(task, round), seat)) return true;
+        }
+        return false;
     }
 
     /// @dev The record stays until the number is taken again: a claim of it may still be owed something. Of a convicted seat nothing is.
@@ -124,20 +135,20 @@ abstract contract SeatMembership is SeatPools {
         RolePools storage members = entry.members[seat >> 16];
         (uint256 word, uint256 bit) = ((seat & NUMBER) / 256, 1 << ((seat & NUMBER) % 256));
         members.taken[word] &= ~bit;
-        if (record.status == SeatStatus.CLOSED) {
+        bool isClosed = record.status == SeatStatus.CLOSED;
+        if (isClosed) {
             members.closed[word] &= ~bit;
-            unchecked {
-                --entry.closedSeats;
-            }
+            --entry.closedSeats;
             record.joined = type(uint16).max;
         }
         uint256 stakeWei = record.stakeWei;
         (record.status, record.stakeWei) = (SeatStatus.NONE, 0);
         delete entry.seatOf[record.account];
-        unchecked {
-            --entry.seats;
-        }
-        emit SeatFreed(task, seat, stakeWei);
-        purse.give(Pots.stakes(task), record.account, stakeWei);
+        --entry.seats;
+        // What is left of a convicted seat is burned.
+        uint256 heldWei = isClosed ? stakeWei : 0;
+        emit SeatFreed(task, seat, stakeWei - heldWei);
+        purse.give(Pots.stakes(task), record.account, stakeWei - heldWei);
+        purse.discard(Pots.stakes(task), heldWei);
     }
 }

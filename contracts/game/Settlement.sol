@@ -3,45 +3,39 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
 import {Convictions} from "./Convictions.sol";
-import {EPOCH_ROUNDS, GameTerms, Member, SeatRole, SeatStatus} from "./GameTypes.sol";
+import {EPOCH_ROUNDS, GameAmounts, RING_ROUNDS, SeatRole, SeatStatus} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
 import {Silence} from "./Silence.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 import {ISettlement} from "./interfaces/ISettlement.sol";
-import {IVotes} from "./interfaces/IVotes.sol";
-import {Members} from "./libraries/Members.sol";
+import {Ballots} from "./libraries/Ballots.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Slots} from "./libraries/Slots.sol";
-import {StructLists} from "./libraries/StructLists.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Settles what each seat is paid and charged for its rounds.
-/// @notice A seat settles a round once nothing that it said or did in it can cost it any more. Pay of auditors adds up in buckets of 16 rounds, so a
-/// seat settles up to a round after which no opened round of the same 16 holds it.
+/// @notice A seat settles a round once nothing that it said or did in it can cost it any more. Pay of auditors adds up by epochs of 16 rounds, so a
+/// seat settles up to a round after which no opened round of the same epoch holds it.
 /// @dev Twin of `settling.py`, `round_pay.py` and `restitution.py` in `protocol/spec/game`.
 contract Settlement is Convictions, Silence {
-    /// @dev What the seats of one call share. facts: of the rounds first .. end, the last opened one of the epoch; held: those of them in which a seat
-    /// that they hold cannot settle yet; key and words: the pool of auditors that was looked at last.
+    using OpenCounts for uint16[9];
+
+    /// @dev What the seats of one call share.
+    /// @param last the last round that they settle
+    /// @param oldest the first epoch about which something can be open: the ring holds eight up to the newest, and places of older ones are those of later
+    /// @param first the first round of `facts`, which go to the last opened one of the epoch of `last`
+    /// @param held rounds in which a seat that they hold cannot settle yet
+    /// @param amounts of the task
     struct Page {
         TaskId task;
-        uint256 first;
         uint256 last;
-        uint256 newest;
-        uint256 contested;
-        uint256[] members;
+        uint256 oldest;
+        uint256 first;
         IRounds.Facts[] facts;
         uint256[] held;
-        IVotes.Ends[] ends;
-        uint256 key;
-        uint256[] words;
-    }
-
-    /// @dev What a seat gets and gives.
-    struct Money {
-        uint256 paidWei;
-        uint256 burnedWei;
-        uint256 feeWei;
+        bool isContested;
+        GameAmounts amounts;
     }
 
     /// @dev Why a seat cannot settle.
@@ -61,16 +55,11 @@ contract Settlement is Convictions, Silence {
     function settle(TaskId task, uint256[] calldata seats, uint256 untilRound) external {
         rounds.sync(task);
         Page memory page = _openPage(task, seats, untilRound);
-        uint256 greatest;
         for (uint256 i = 0; i < seats.length; ++i) {
-            uint256 seat = seats[i];
-            // What was read of a seat that this call may have settled already is old.
-            bool isFirst = i == 0 || seat > greatest;
-            Member memory record = isFirst ? Members.at(page.members, i) : Members.load(seatBook, task, seat);
-            greatest = _max(greatest, seat);
-            Flaw flaw = _flawOf(page, seat, record);
-            if (flaw == Flaw.NONE) _settle(page, seat, record);
-            else if (seats.length == 1) _refuse(flaw, seat, untilRound);
+            Record storage record = _tasks[task].seatAt[seats[i]];
+            Flaw flaw = _flawOf(page, seats[i], record);
+            if (flaw == Flaw.NONE) _settle(page, seats[i], record);
+            else if (seats.length == 1) _refuse(flaw, seats[i], untilRound);
         }
     }
 
@@ -86,149 +75,122 @@ contract Settlement is Convictions, Silence {
         view
         returns (Page memory page)
     {
-        uint256 next = rounds.nextRound(task);
+        uint256 next = _lines[task].nextRound;
         if (untilRound >= next) revert IRefusals.RoundUnknown(untilRound);
-        (page.task, page.last, page.newest) = (task, untilRound, next - 1);
-        page.first = untilRound;
-        page.members = seatBook.membersOf(task, seats);
+        (page.task, page.last, page.first) = (task, untilRound, untilRound);
         for (uint256 i = 0; i < seats.length; ++i) {
-            Member memory record = Members.at(page.members, i);
-            if (record.status != SeatStatus.NONE) page.first = _min(page.first, record.settled);
+            Record storage record = _tasks[task].seatAt[seats[i]];
+            if (record.status != SeatStatus.NONE) page.first = _min(page.first, _settledOf(task, record));
         }
-        page.contested = contests.openOf(task);
-        uint256 end = _min(page.newest, untilRound / EPOCH_ROUNDS * EPOCH_ROUNDS + EPOCH_ROUNDS - 1);
-        page.facts = StructLists.loadFacts(rounds, task, page.first, end);
-        page.ends = StructLists.loadEnds(votes, task, page.first, untilRound);
-        page.held = _heldIn(page);
+        page.amounts = _tasks[task].terms.amounts;
+        page.oldest = FixedPointMathLib.zeroFloorSub((next - 1) / EPOCH_ROUNDS, RING_ROUNDS / EPOCH_ROUNDS - 1);
+        page.isContested = _contestsOpen[task].isAnyIn(page.oldest, untilRound / EPOCH_ROUNDS);
+        uint256 end = _min(next - 1, untilRound / EPOCH_ROUNDS * EPOCH_ROUNDS + EPOCH_ROUNDS - 1);
+        page.facts = _factsOf(task, page.first, end);
+        page.held = _listHeld(page);
     }
 
     /// @dev Rounds of the page that are not to be settled, or not over.
-    function _heldIn(Page memory page) private view returns (uint256[] memory held) {
-        held = new uint256[](page.facts.length);
+    function _listHeld(Page memory page) private view returns (uint256[] memory held) {
         uint256 count;
-        unchecked {
-            for (uint256 i = 0; i < held.length; ++i) {
-                bool isHolding = page.first + i > page.last || block.number <= page.facts[i].dutyUntil;
-                if (isHolding) held[count++] = page.first + i;
-            }
+        for (uint256 i = 0; i < page.facts.length; ++i) {
+            if (_holds(page, i)) ++count;
         }
-        assembly ("memory-safe") {
-            mstore(held, count)
+        held = new uint256[](count);
+        count = 0;
+        for (uint256 i = 0; i < page.facts.length; ++i) {
+            if (_holds(page, i)) held[count++] = page.first + i;
         }
     }
 
-    function _flawOf(Page memory page, uint256 seat, Member memory record) private view returns (Flaw) {
+    function _holds(Page memory page, uint256 place) private view returns (bool) {
+        return page.first + place > page.last || block.number <= page.facts[place].dutyUntil;
+    }
+
+    function _flawOf(Page memory page, uint256 seat, Record storage record) private view returns (Flaw) {
         if (record.status == SeatStatus.NONE) return Flaw.UNKNOWN;
-        if (page.last < record.settled) return Flaw.SETTLED;
+        uint256 settled = _settledOf(page.task, record);
+        if (page.last < settled) return Flaw.SETTLED;
         for (uint256 i = 0; i < page.held.length; ++i) {
             uint256 round = page.held[i];
-            if (round < record.settled) continue;
-            if (_isHeld(page, page.facts[round - page.first], seat)) return Flaw.NOT_YET;
+            if (round < settled) continue;
+            if (_isHolding(_tasks[page.task], _roundAt(page.task, round), seat)) return Flaw.NOT_YET;
         }
-        if (_isOpen(page, record.asks) || _isOpen(page, record.disputes)) return Flaw.NOT_YET;
-        return _isOpen(page, page.contested) ? Flaw.CONTESTED : Flaw.NONE;
+        uint256 epoch = page.last / EPOCH_ROUNDS;
+        bool isAsked = record.asks.isAnyIn(page.oldest, epoch) || record.disputes.isAnyIn(page.oldest, epoch);
+        if (isAsked) return Flaw.NOT_YET;
+        return page.isContested ? Flaw.CONTESTED : Flaw.NONE;
     }
 
-    /// @dev Whether a round holds a seat.
-    function _isHeld(Page memory page, IRounds.Facts memory fact, uint256 seat) private view returns (bool) {
-        (uint256 role, uint256 number) = (seat >> 16, seat & type(uint16).max);
-        if (role == uint256(SeatRole.SOLVER)) return fact.pool >> number & 1 == 1;
-        uint256 version = role == uint256(SeatRole.VERIFIER) ? fact.verifiers : fact.whistleblowers;
-        if (page.key != role << 32 | version) {
-            page.key = role << 32 | version;
-            page.words = seatBook.poolOf(page.task, SeatRole(role), version);
-        }
-        return number / 256 < page.words.length && page.words[number / 256] >> (number % 256) & 1 == 1;
-    }
-
-    /// @dev Whether anything is open up to the last epoch of the page. The ring holds eight epochs up to the newest: nothing is open about older ones, and
-    /// their places are those of later ones.
-    function _isOpen(Page memory page, uint256 counts) private pure returns (bool) {
-        uint256 oldest = FixedPointMathLib.zeroFloorSub(page.newest / EPOCH_ROUNDS, 7);
-        return OpenCounts.isAnyIn(counts, oldest, page.last / EPOCH_ROUNDS);
-    }
-
-    function _settle(Page memory page, uint256 seat, Member memory record) private {
-        Money memory money = seat >> 16 == uint256(SeatRole.SOLVER)
-            ? _solverMoney(page, seat, record)
-            : _auditorMoney(page, seat, record);
+    function _settle(Page memory page, uint256 seat, Record storage record) private {
+        Money memory money =
+            _isSolver(seat) ? _solverMoney(page, seat, record) : _auditorMoney(page, seat, record);
         if (record.status == SeatStatus.CLOSED) {
             (money.burnedWei, money.paidWei, money.feeWei) = (money.burnedWei + money.paidWei, 0, 0);
         }
-        seatBook.bookSettlement(page.task, seat, page.last, money.paidWei, money.burnedWei, money.feeWei);
+        _bookSettlement(page.task, seat, page.last, money);
     }
 
     // Pay and fees ----------------------------------------------------------------------------------------------------
-    function _auditorMoney(Page memory page, uint256 seat, Member memory record)
+    function _auditorMoney(Page memory page, uint256 seat, Record storage record)
         private
         returns (Money memory money)
     {
-        bool isVerifier = seat >> 16 == uint256(SeatRole.VERIFIER);
-        uint256 rate = isVerifier ? _tasks[page.task].terms.amounts.auditPay : _tasks[page.task].terms.amounts.latePay;
-        for (uint256 epoch = record.settled / EPOCH_ROUNDS; epoch <= page.last / EPOCH_ROUNDS; ++epoch) {
-            (uint256 pays, uint256 fees) = votes.takeBucket(page.task, seat, epoch);
-            money.paidWei += pays * rate;
-            money.feeWei += fees * _tasks[page.task].terms.amounts.unservedFee;
+        SeatRole role = SeatRole(seat >> 16);
+        uint256 payWei = role == SeatRole.VERIFIER ? page.amounts.auditPay : page.amounts.latePay;
+        for (uint256 epoch = _settledOf(page.task, record) / EPOCH_ROUNDS; epoch <= page.last / EPOCH_ROUNDS; ++epoch) {
+            AuditBook storage book = _auditBooks[page.task][epoch][role];
+            (uint256 pays, uint256 fees) = (book.pays[seat & NUMBER], book.fees[seat & NUMBER]);
+            if (pays != 0) book.pays[seat & NUMBER] = 0;
+            if (fees != 0) book.fees[seat & NUMBER] = 0;
+            money.paidWei += pays * payWei;
+            money.feeWei += fees * page.amounts.unservedFee;
         }
     }
 
-    function _solverMoney(Page memory page, uint256 seat, Member memory record)
+    function _solverMoney(Page memory page, uint256 seat, Record storage record)
         private
         returns (Money memory money)
     {
-        (uint256 number, uint256 payWei) = (seat & type(uint16).max, _tasks[page.task].terms.amounts.solverPay);
-        uint256 plainWei;
-        unchecked {
-            for (uint256 round = record.settled; round <= page.last; ++round) {
-                IRounds.Facts memory fact = page.facts[round - page.first];
-                IVotes.Ends memory end = page.ends[round - page.first];
-                uint256 pool = fact.pool;
-                if (pool >> number & 1 == 0) continue;
-                uint256 slot = Slots.slotOf(pool, number);
-                bool isEarned = fact.committed & end.accepted & 1 << slot != 0;
-                // Rounds are at most 65,535, an amount has 128 bits.
-                if (isEarned && _isPlain(fact, end)) plainWei += payWei;
-                else _addRound(page, money, record, round, slot);
-            }
+        uint256 number = seat & NUMBER;
+        for (uint256 round = _settledOf(page.task, record); round <= page.last; ++round) {
+            uint256 pool = page.facts[round - page.first].pool;
+            if (pool >> number & 1 == 1) _addRound(page, money, record, round, Slots.slotOf(pool, number));
         }
-        money.paidWei += plainWei;
     }
 
-    /// @dev A round of whole claims in which nothing went wrong: whoever was accepted is paid. Most rounds are; `_addRound` decides the others.
-    function _isPlain(IRounds.Facts memory fact, IVotes.Ends memory end) private pure returns (bool) {
-        uint256 wrong = fact.missing | end.restored | end.unserved | end.lateRejected | end.convicted;
-        return wrong == 0 && !fact.isUndone && !fact.isShort;
-    }
-
-    /// @dev The pay of a VOID claim is burned, but for one that was not served or convicted: that stays the submitter's. Of a claim that a slash has paid
+    /// @dev The pay of a VOID claim is burned, but for one that was not served or convicted, and where nobody recorded the randomness that draws audits:
+    /// that stays the submitter's. Of a claim that a slash has paid
     /// it is burned already (`punish`). What a slash makes good in an undone round is burned of the escrow too: else the submitter kept it, and a slash
     /// among friends burned nothing.
-    function _addRound(
-        Page memory page,
-        Money memory money,
-        Member memory record,
-        uint256 round,
-        uint256 slot
-    ) private {
+    function _addRound(Page memory page, Money memory money, Record storage record, uint256 round, uint256 slot)
+        private
+    {
         IRounds.Facts memory fact = page.facts[round - page.first];
-        IVotes.Ends memory end = page.ends[round - page.first];
-        if (fact.missing >> slot & 1 == 1) money.feeWei += _tasks[page.task].terms.amounts.droppedFee;
-        if (fact.committed >> slot & 1 == 0) return;
-        bool isRestored = end.restored >> slot & 1 == 1;
-        bool isAccepted = end.accepted >> slot & 1 == 1 && !isRestored;
+        uint256 bit = 1 << slot;
+        if (fact.missing & bit != 0) money.feeWei += page.amounts.droppedFee;
+        if (fact.committed & bit == 0) return;
+        bool isRestored = fact.restored & bit != 0;
+        bool isAccepted = fact.accepted & bit != 0 && !isRestored;
         if (fact.isUndone && !isAccepted) return;
-        uint256 payWei = _payOf(page.task, round, slot, fact.isShort);
+        uint256 payWei = _payOf(page.task, _roundAt(page.task, round), slot);
         if (fact.isUndone) {
             money.burnedWei += _payRestitution(page.task, record, round, payWei);
             return;
         }
-        bool isUnserved = end.unserved >> slot & 1 == 1;
-        if (isUnserved) {
-            uint256 count = votes.countUnserved(page.task, round, slot);
-            money.feeWei += count * _tasks[page.task].terms.amounts.unservedFee;
+        bool isUnserved = fact.unserved & bit != 0;
+        if (isUnserved) money.feeWei += _countUnserved(page.task, round, slot) * page.amounts.unservedFee;
+        bool isEarned = isAccepted && !isUnserved && fact.lateRejected & bit == 0;
+        bool isBurned = fact.isDrawn && !isUnserved && !isRestored && fact.convicted & bit == 0;
+        if (isEarned) money.paidWei += payWei;
+        else if (isBurned) money.burnedWei += payWei;
+    }
+
+    /// @dev How many draws of a claim have two UNSERVED.
+    function _countUnserved(TaskId task, uint256 round, uint256 slot) private view returns (uint256 count) {
+        uint256 draws = _tasks[task].terms.draws;
+        for (uint256 draw = 0; draw <= draws; ++draw) {
+            if (Ballots.countUnserved(_votesOf(task, round, slot, draw)) >= 2) ++count;
         }
-        bool isRejectedLate = end.lateRejected >> slot & 1 == 1;
-        if (isAccepted && !isRejectedLate && !isUnserved) money.paidWei += payWei;
-        else if (!isUnserved && !isRestored && end.convicted >> slot & 1 == 0) money.burnedWei += payWei;
     }
 }

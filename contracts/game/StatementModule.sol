@@ -5,20 +5,11 @@ import {BoundaryProof, LeafProof, TaskId} from "../Types.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
 import {Statements} from "../libraries/Statements.sol";
-import {GameStorage} from "./GameStorage.sol";
-import {
-    Audit,
-    NO_DRAW,
-    RANKS,
-    Seat,
-    SeatRole,
-    SeatStatus,
-    StatementRef
-} from "./GameTypes.sol";
-import {Module} from "./Module.sol";
+import {NO_DRAW, RANKS, SeatRole, SeatStatus, StatementRef} from "./GameTypes.sol";
+import {RoundReading} from "./RoundReading.sol";
+import {SeatReading} from "./SeatReading.sol";
 import {OuterOpening, SignedSealed, SignedVote, WorkProof} from "./StatementTypes.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
-import {Audits} from "./libraries/Audits.sol";
 import {Slots} from "./libraries/Slots.sol";
 
 /// @title What a statement needs to be held against its seat: that it is about this chain, and that a seat still answers for it.
@@ -26,7 +17,7 @@ import {Slots} from "./libraries/Slots.sol";
 /// its own draws only, and a liar shall not choose where its word weighs nothing.
 /// @dev `_readClaim` and `_readVote` refuse StatementUnknown; `_requireAccused` then refuses SeatClosed and OwnStatement. Every window ends before the
 /// round's horizon (`IRounds.Facts.dutyUntil`), so in it neither the auditor nor the solver has settled the round, and their records are theirs.
-abstract contract StatementModule is GameStorage, Module {
+abstract contract StatementModule is SeatReading, RoundReading {
     /// @param account of its solver: boundary and work leaves name it
     /// @param joined the next round when the solver joined
     struct Claim {
@@ -50,70 +41,64 @@ abstract contract StatementModule is GameStorage, Module {
         address account;
         SeatStatus status;
         Claim claim;
-        Audit audit;
         uint256 from;
     }
 
-    // Statements ------------------------------------------------------------------------------------------------------
+    // Claims ----------------------------------------------------------------------------------------------------------
     /// @dev A claim for which its seat still answers. Call `rounds.sync` before: a round whose closing block is past may not look closed.
-    function _readClaim(TaskId task, uint256 round, uint256 slot) internal view returns (Statement memory s) {
-        s.audit = _auditOf(task, round, slot);
-        _findClaim(task, s, round, slot);
-        (s.account, s.status) = _answering(task, s.claim);
-        (s.seat, s.from) = (s.claim.seat, s.audit.closed);
-        s.ref = StatementRef(s.claim.round, s.claim.slot, NO_DRAW, 0);
+    function _readClaim(TaskId task, uint256 round, uint256 slot) internal view returns (Statement memory statement) {
+        statement.claim = _claimOf(task, round, slot);
+        (statement.seat, statement.account) = (statement.claim.seat, statement.claim.account);
+        statement.status = _tasks[task].seatAt[statement.seat].status;
+        statement.from = _closedAt(_roundAt(task, round));
+        statement.ref = StatementRef(statement.claim.round, statement.claim.slot, NO_DRAW, 0);
     }
 
-    function _auditOf(TaskId task, uint256 round, uint256 slot) internal view returns (Audit memory) {
-        return Audits.load(rounds, task, round, 1 << slot, false);
+    /// @dev A claim whose solver has not settled its round.
+    function _claimOf(TaskId task, uint256 round, uint256 slot) internal view returns (Claim memory claim) {
+        claim = _bareClaimOf(task, round, slot);
+        _requireAnswering(task, claim);
     }
 
-    /// @dev What a statement of a draw is held against: where it is late, the late audits too.
-    function _auditOf(TaskId task, uint256 round, uint256 slot, uint256 draw)
+    /// @dev The same without account and `joined`, also where its solver has settled the round. One that does not exist has no segments.
+    function _bareClaimOf(TaskId task, uint256 round, uint256 slot) internal view returns (Claim memory claim) {
+        Round storage here = _roundOf(task, round);
+        (claim.domain, claim.round, claim.slot) = (_domain(task), uint32(round), uint32(slot));
+        (claim.root, claim.segments) = _claimAt(here, slot);
+        if (claim.segments != 0) claim.seat = _seatId(SeatRole.SOLVER, Slots.numberAt(here.pool, slot));
+    }
+
+    /// @dev Fills in whose a claim is: its solver must not have settled the round.
+    function _requireAnswering(TaskId task, Claim memory claim) private view {
+        Record storage record = _tasks[task].seatAt[claim.seat];
+        bool isAnswerable = record.status != SeatStatus.NONE && record.settled <= claim.round;
+        if (claim.seat == 0 || !isAnswerable) revert IRefusals.StatementUnknown(claim.round, claim.slot);
+        (claim.account, claim.joined) = (record.account, record.joined);
+    }
+
+    // What auditors signed --------------------------------------------------------------------------------------------
+    /// @dev A vote of this chain that says all that its word needs, signed by a seat that still answers for it; of a claim whose solver does.
+    function _readVote(TaskId task, SignedVote calldata signed) internal view returns (Statement memory statement) {
+        (statement,) = _readBareVote(task, signed);
+        _requireAnswering(task, statement.claim);
+    }
+
+    /// @dev The same whether the claim's solver answers or not, without the claim's account and `joined`; and the vote's hash.
+    function _readBareVote(TaskId task, SignedVote calldata signed)
         internal
         view
-        returns (Audit memory audit)
-    {
-        audit = _auditOf(task, round, slot);
-        if (draw == audit.draws) audit = Audits.load(rounds, task, round, 1 << slot, true);
-    }
-
-    function _auditOf(TaskId task, SignedVote calldata signed) internal view returns (Audit memory) {
-        return _auditOf(task, signed.vote.round, signed.vote.slot, signed.vote.draw);
-    }
-
-    /// @dev What the round knows of a claim. One that does not exist, or whose slot the pool does not have, has no segments.
-    function _findClaim(TaskId task, Statement memory s, uint256 round, uint256 slot) private view {
-        (s.claim.domain, s.claim.round, s.claim.slot) = (_domain(task), uint32(round), uint32(slot));
-        (s.claim.root, s.claim.segments) = Audits.claimAt(s.audit, slot);
-        if (s.claim.segments == 0) return;
-        s.claim.seat = uint256(SeatRole.SOLVER) << 16 | Slots.numberAt(s.audit.pool, slot);
-    }
-
-    /// @dev A vote of this chain that says all that its word needs, signed by a seat that still answers for it.
-    function _readVote(TaskId task, SignedVote calldata signed) internal view returns (Statement memory s) {
-        (s,) = _readBareVote(task, signed, _auditOf(task, signed));
-        _answering(task, s.claim);
-    }
-
-    /// @dev The same without account and `joined` of the claim, and the vote's hash.
-    function _readBareVote(TaskId task, SignedVote calldata signed, Audit memory audit)
-        internal
-        view
-        returns (Statement memory s, bytes32 hash)
+        returns (Statement memory statement, bytes32 hash)
     {
         Statements.Vote memory vote = signed.vote;
         hash = Statements.hash(vote);
-        address account = Statements.signer(_digest(hash), signed.r, signed.vs);
-        _readSaid(task, s, audit, Statements.sealedOf(vote), account);
+        statement = _readSaid(task, Statements.sealedOf(vote), Statements.signer(_digest(hash), signed.r, signed.vs));
         if (!Statements.isWhole(vote)) revert IRefusals.StatementUnknown(vote.round, vote.slot);
     }
 
-    /// @dev The same of a seal.
-    function _readSealed(TaskId task, SignedSealed calldata signed) internal view returns (Statement memory s) {
-        Audit memory audit = _auditOf(task, signed.said.round, signed.said.slot, signed.said.draw);
-        _readSaid(task, s, audit, signed.said, _signerOf(signed));
-        _answering(task, s.claim);
+    /// @dev A seal, as a vote.
+    function _readSealed(TaskId task, SignedSealed calldata signed) internal view returns (Statement memory statement) {
+        statement = _readSaid(task, signed.said, _signerOf(signed));
+        _requireAnswering(task, statement.claim);
     }
 
     function _signerOf(SignedVote calldata signed) internal view returns (address) {
@@ -124,84 +109,50 @@ abstract contract StatementModule is GameStorage, Module {
         return Statements.signer(_digest(Statements.hash(signed.said)), signed.r, signed.vs);
     }
 
-    /// @param s is filled: to return it would make it once more
-    function _readSaid(
-        TaskId task,
-        Statement memory s,
-        Audit memory audit,
-        Statements.Sealed memory said,
-        address account
-    ) private view {
-        s.audit = audit;
-        _findClaim(task, s, said.round, said.slot);
-        bool isLate = said.draw == audit.draws;
-        s.from = isLate ? audit.lateFrom : audit.isSealed ? audit.closed : 0;
-        uint256 settled;
-        (s.seat, s.status, settled) = seatBook.signerOf(task, account);
+    function _readSaid(TaskId task, Statements.Sealed memory said, address account)
+        private
+        view
+        returns (Statement memory statement)
+    {
+        Round storage round = _roundOf(task, said.round);
+        bool isLate = said.draw == _tasks[task].terms.draws;
+        statement.claim = _bareClaimOf(task, said.round, said.slot);
+        statement.from = isLate ? round.lateFrom : round.isDrawn ? round.closing : 0;
+        statement.seat = _seatOf(task, account);
+        Record storage record = _tasks[task].seatAt[statement.seat];
+        statement.status = record.status;
         SeatRole role = isLate ? SeatRole.WHISTLEBLOWER : SeatRole.VERIFIER;
-        bool isSigned = account != address(0) && s.seat >> 16 == uint256(role);
-        bool isAnswerable = s.status != SeatStatus.NONE && settled <= said.round;
-        if (!isSigned || !isAnswerable || !_isOfChain(s, said, isLate)) {
+        bool isSigned = account != address(0) && statement.seat >> 16 == uint256(role);
+        bool isAnswerable = statement.status != SeatStatus.NONE && record.settled <= said.round;
+        if (!isSigned || !isAnswerable || !_isOfChain(task, statement, said, isLate)) {
             revert IRefusals.StatementUnknown(said.round, said.slot);
         }
-        s.account = account;
-        s.ref = StatementRef(said.round, said.slot, said.draw, said.rank);
+        statement.account = account;
+        statement.ref = StatementRef(said.round, said.slot, said.draw, said.rank);
     }
 
     /// @dev After a reorganisation a statement may be about a round that is not on the chain: then it makes nobody a liar.
-    function _isOfChain(Statement memory s, Statements.Sealed memory said, bool isLate)
-        private
-        pure
-        returns (bool)
-    {
-        if (s.from == 0 || said.draw > s.audit.draws || said.rank >= RANKS) return false;
-        if (said.segment >= s.claim.segments || said.seed != (isLate ? s.audit.lateSeed : s.audit.seed)) {
-            return false;
-        }
-        return
-            said.domain == s.claim.domain && said.baseRoot == s.audit.base && said.claimRoot == s.claim.root;
-    }
-
-    /// @dev A claim whose solver has not settled its round.
-    function _claimOf(TaskId task, uint256 round, uint256 slot) internal view returns (Claim memory claim) {
-        claim = _bareClaimOf(task, round, slot);
-        _answering(task, claim);
-    }
-
-    /// @dev The same without account and `joined`, also where its solver has settled the round.
-    function _bareClaimOf(TaskId task, uint256 round, uint256 slot) internal view returns (Claim memory) {
-        Statement memory s;
-        s.audit = _auditOf(task, round, slot);
-        _findClaim(task, s, round, slot);
-        return s.claim;
-    }
-
-    /// @dev Whose a claim is: its solver must not have settled the round.
-    function _answering(TaskId task, Claim memory claim)
+    function _isOfChain(TaskId task, Statement memory statement, Statements.Sealed memory said, bool isLate)
         private
         view
-        returns (address account, SeatStatus status)
+        returns (bool)
     {
-        Seat memory record = _seatAt(task, claim.seat);
-        bool isAnswerable = record.status != SeatStatus.NONE && record.settled <= claim.round;
-        if (claim.seat == 0 || !isAnswerable) revert IRefusals.StatementUnknown(claim.round, claim.slot);
-        (claim.account, claim.joined) = (record.account, record.joined);
-        (account, status) = (record.account, record.status);
+        Round storage round = _roundAt(task, said.round);
+        if (statement.from == 0 || said.draw > _tasks[task].terms.draws || said.rank >= RANKS) return false;
+        if (said.segment >= statement.claim.segments) return false;
+        if (said.seed != (isLate ? _lateSeed(task, round) : round.seed)) return false;
+        return said.domain == statement.claim.domain && said.baseRoot == round.base && said.claimRoot == statement.claim.root;
     }
 
-    /// @dev One place for the call and its decoder.
-    function _seatAt(TaskId task, uint256 seat) internal view returns (Seat memory) {
-        return seatBook.seatAt(task, seat);
-    }
-
-    function _requireAccused(Statement memory s) internal view {
-        if (s.status == SeatStatus.CLOSED) revert IRefusals.SeatClosed(s.seat);
-        if (s.account == msg.sender) revert IRefusals.OwnStatement(s.account);
+    // Whether it can be held against its seat -------------------------------------------------------------------------
+    function _requireAccused(Statement memory statement) internal view {
+        if (statement.status == SeatStatus.CLOSED) revert IRefusals.SeatClosed(statement.seat);
+        if (statement.account == msg.sender) revert IRefusals.OwnStatement(statement.account);
     }
 
     /// @dev The last block in which a statement can be disputed or convicted; no end while its round runs.
-    function _statementUntil(Statement memory s) internal pure returns (uint256) {
-        return s.from == 0 ? type(uint256).max : s.from + s.audit.dispute;
+    function _statementUntil(TaskId task, Statement memory statement) internal view returns (uint256) {
+        return statement.from == 0 ? type(uint256).max : statement.from + _tasks[task].terms.windows.dispute;
     }
 
     // Openings of claims ------------------------------------------------------------------------------------------
@@ -238,9 +189,9 @@ abstract contract StatementModule is GameStorage, Module {
         return treeRoot != 0 && Hashing.claimRoot(treeRoot, claim.segments) == claim.root;
     }
 
-    function _openBase(Statement memory s, OuterOpening calldata base) internal pure {
+    function _openBase(TaskId task, Claim memory claim, OuterOpening calldata base) internal view {
         bytes32 root = Hashing.outerRoot(base.weightsRoot, base.momentumRoot);
-        if (root != s.audit.base) revert IRefusals.ProofInvalid("base");
+        if (root != _roundAt(task, claim.round).base) revert IRefusals.ProofInvalid("base");
     }
 
     /// @dev Leaves of tensors and of pseudo-gradients: both trees have the same number.

@@ -5,14 +5,18 @@ import {TaskId} from "../Types.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {DeploymentLimits, GameTerms, RANKS} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
-import {TaskStorage} from "./TaskStorage.sol";
+import {RoundReading} from "./RoundReading.sol";
+import {SeatReading} from "./SeatReading.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {ITasks} from "./interfaces/ITasks.sol";
 import {GameTermsCheck} from "./libraries/GameTermsCheck.sol";
+import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Pots} from "./libraries/Pots.sol";
 
 /// @title Posts and closes tasks, and says what other contracts and nodes need of a task and its members.
-contract Tasks is TaskStorage, ITasks {
+contract Tasks is SeatReading, RoundReading, ITasks {
+    using OpenCounts for uint16[9];
+
     constructor(Modules memory modules) Module(modules) {}
 
     // Tasks -----------------------------------------------------------------------------------------------------------
@@ -32,32 +36,38 @@ contract Tasks is TaskStorage, ITasks {
         uint256 escrowWei = escrowFor(terms);
         emit TaskPosted(task, msg.sender, terms, training, escrowWei);
         shares.create(task);
-        rounds.begin(task, Hashing.outerRoot(terms.initialWeightsRoot, terms.zeroRoot));
+        _lines[task].standsSince = uint40(block.number);
+        _lines[task].root = Hashing.outerRoot(terms.initialWeightsRoot, terms.zeroRoot);
         purse.take(msg.sender, Pots.escrow(task), escrowWei);
     }
 
     /// @inheritdoc ITasks
     /// @dev Every solver seat accepted in every round, three counted votes in every draw and in every late audit.
     function escrowFor(GameTerms calldata terms) public pure returns (uint256) {
-        unchecked {
-            // No amounts of 128 bits and numbers of 32 bits reach 2^256.
-            uint256 claimWei = terms.amounts.solverPay + RANKS * terms.draws * uint256(terms.amounts.auditPay);
-            if (terms.lateChance != 0) claimWei += RANKS * uint256(terms.amounts.latePay);
-            return uint256(terms.rounds) * terms.solverSeats * claimWei;
-        }
+        uint256 claimWei = terms.amounts.solverPay + RANKS * terms.draws * uint256(terms.amounts.auditPay);
+        if (terms.lateChance != 0) claimWei += RANKS * uint256(terms.amounts.latePay);
+        return uint256(terms.rounds) * terms.solverSeats * claimWei;
     }
 
     /// @inheritdoc ITasks
     function closeTask(TaskId task) external {
         Task storage entry = _open(task);
-        if (entry.seats != 0 || contests.openOf(task) != 0 || !rounds.isOver(task)) {
+        if (entry.seats != 0 || _contestsOpen[task].total() != 0 || !_isOver(task)) {
             revert IRefusals.TaskRuns(TaskId.unwrap(task));
         }
         entry.isClosed = true;
         uint256 refundWei = purse.potOf(Pots.escrow(task));
         emit GameClosed(task, refundWei);
         purse.give(Pots.escrow(task), entry.terms.submitter, refundWei);
-        settlement.burnRest(task);
+        _burnRest(task);
+    }
+
+    /// @dev Burns what restitution has left.
+    function _burnRest(TaskId task) private {
+        for (uint256 i = 0; i < _falls[task].length; ++i) {
+            bytes32 pot = Pots.restitution(task, i);
+            purse.discard(pot, purse.potOf(pot));
+        }
     }
 
     // What a task is --------------------------------------------------------------------------------------------------

@@ -161,6 +161,16 @@ library PositionalMerkle {
         return computes(leaf, index, path);
     }
 
+    /// @notice As `fold`, with a path of siblings one behind the other.
+    function foldBytes(bytes32 leaf, uint256 index, bytes calldata siblings) internal pure returns (bytes32 node) {
+        node = leaf;
+        for (; siblings.length != 0; siblings = siblings[32:]) {
+            bytes32 sibling = bytes32(siblings);
+            node = index & 1 == 0 ? nodeHash(node, sibling) : nodeHash(sibling, node);
+            index >>= 1;
+        }
+    }
+
     // Sets of leaves ----------------------------------------------------------------------------------------------
     /// @notice Up to MAX_SET leaves of one tree: `count` pairs of index and leaf, rising in index, one behind the other in memory.
     struct Set {

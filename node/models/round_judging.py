@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from touchstone.node.kit.view import View
+from touchstone.node.records.handed_votes import HandedVote
 from touchstone.node.records.round_seats import list_open_solvers
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.calls import HandedOpening, JudgeVotes, SignedVote
@@ -26,23 +26,21 @@ class Judged:
     opened."""
 
     state: GameState
-    votes: tuple[Any, ...]
+    votes: tuple[HandedVote, ...]
 
 
-def read_place(handed: Any) -> tuple[Place, VoteWord, bool]:
-    """Returns slot, draw and rank of a handed vote, its verdict, and whether it has its opening."""
-    packed = handed[0]
-    place = (packed >> 64 & 0xFF, packed >> 56 & 0xFF, packed >> 48 & 0xFF)
-    return place, VoteWord(packed >> 40 & 0xFF), packed >> 32 & 0xFF == 1
+def read_place(handed: HandedVote) -> Place:
+    """Returns slot, draw and rank of a handed vote."""
+    return handed.slot, handed.draw, handed.rank
 
 
-def judge(state: GameState, index: int, handed: Iterable[Any], block: int, sender: str) -> Judged:
+def judge(state: GameState, index: int, handed: Iterable[HandedVote], block: int, sender: str) -> Judged:
     """Returns the effect of handing in these votes of round `index` in `block`. Primaries come first, so that
     none of them comes after the vote that decides its draw."""
-    known = {read_place(one)[0]: one for one in handed}
+    known = {read_place(one): one for one in handed}
     ordered = sorted(known, key=lambda place: (place[0], place[1], place[2]))
     votes = [_read_vote(state, state.rounds[index], known[place]) for place in ordered]
-    openings = tuple(HandedOpening(*place) for place in ordered if read_place(known[place])[2])
+    openings = tuple(HandedOpening(*place) for place in ordered if known[place].is_opened)
     call = JudgeVotes(index, tuple(vote for vote in votes if vote is not None), openings)
     events = apply(state, call, sender, block)
     places = [
@@ -54,11 +52,11 @@ def judge(state: GameState, index: int, handed: Iterable[Any], block: int, sende
     return Judged(fold_all(state, events, block), counted)
 
 
-def _read_vote(state: GameState, game_round: GameRound, handed: Any) -> SignedVote | None:
+def _read_vote(state: GameState, game_round: GameRound, handed: HandedVote) -> SignedVote | None:
     """Returns a handed vote in the form that the reducer takes: signed by the drawn seat, about the claim,
     seed and segment of its draw. The audit room has checked that, and lists no vote that a reorg made
     void."""
-    (slot, draw, rank), word, _ = read_place(handed)
+    (slot, draw, rank), word = read_place(handed), VoteWord(handed.word)
     seed = game_round.late_seed if is_late_draw(state, draw) else game_round.seed
     segment = get_drawn_segment(state, game_round, slot, draw)
     seat = state.seats.get(get_drawn_seat(state, game_round, slot, draw, rank) or 0)
@@ -83,8 +81,8 @@ class MergeSet:
 
     game_round: GameRound
     slots: tuple[int, ...]
-    votes: tuple[Any, ...]
-    late: tuple[Any, ...]
+    votes: tuple[HandedVote, ...]
+    late: tuple[HandedVote, ...]
     is_final: bool
 
 

@@ -16,34 +16,36 @@ from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statement_checks import is_vote_complete
 from touchstone.protocol.spec.statements import Vote, VoteOpening
 
-WITH_OPENING, WITHOUT_OPENING = 1, 0
+NO_OPENING = (ZERO_WORD, ZERO_WORD, ZERO_WORD, ZERO_WORD)
 
 
 class HandedVote(NamedTuple):
-    """`IVotes.HandedVote`. Without an opening, a is the claim's end leaf and b the seal. With an opening, a
-    is the root of the claim's end, b the salt of its leaf, c the root of this node's own end, and d the salt
-    of the seal."""
+    """`IVotes.HandedVote`. End leaf and seal are zero in a vote that comes with its opening: they follow from
+    the opening, which is zero in a vote that comes without."""
 
-    place: int
+    slot: int
+    draw: int
+    rank: int
+    word: int
+    is_opened: bool
+    named_leaf: int
     start_leaf: bytes
-    a: bytes
-    b: bytes
-    c: bytes
-    d: bytes
+    end_leaf: bytes
+    seal: bytes
+    opening: tuple[bytes, bytes, bytes, bytes]
     r: bytes
     vs: bytes
 
 
 def hand_vote(vote: Vote, signature: bytes, opening: VoteOpening | None) -> HandedVote:
     """Returns a vote in the form that `judge` takes."""
-    kind = WITHOUT_OPENING if opening is None else WITH_OPENING
-    numbers = ((vote.slot, 64), (vote.draw, 56), (vote.rank, 48), (vote.word, 40), (kind, 32))
-    place = sum(int(number) << bits for number, bits in numbers) + vote.named_leaf
-    shown = (vote.end_leaf, vote.seal, ZERO_WORD, ZERO_WORD)
+    end_leaf, seal, shown = vote.end_leaf, vote.seal, NO_OPENING
     if opening is not None:
-        roots = (opening.claim_end_root, opening.boundary_salt, opening.own_end_root)
-        shown = (*roots, opening.seal_salt)
-    return HandedVote(place, vote.start_leaf, *shown, signature[:32], signature[32:])
+        end_leaf, seal = ZERO_WORD, ZERO_WORD
+        shown = (opening.claim_end_root, opening.boundary_salt, opening.own_end_root, opening.seal_salt)
+    where = (vote.slot, vote.draw, vote.rank, int(vote.word), opening is not None, vote.named_leaf)
+    leaves = (vote.start_leaf, end_leaf, seal)
+    return HandedVote(*where, *leaves, shown, signature[:32], signature[32:])
 
 
 def sign_off(vote: Vote, drawn: DrawnAudit) -> SignedVote:

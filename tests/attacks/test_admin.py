@@ -13,7 +13,6 @@ POWERS = re.compile(
 INSTRUCTIONS = re.compile(r"\b(delegatecall|callcode|selfdestruct|onlyOwner|tx\.origin)\b")
 LOGGED_CALLER = """
         if (msg.sender == tx.origin && msg.sender.code.length == 0) return;
-        HandedVote[] memory taken = new HandedVote[](handed.length);
 """
 """The one use of tx.origin: it decides whether votes are logged whole, and nobody's right to anything."""
 

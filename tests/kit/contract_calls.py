@@ -10,7 +10,6 @@ from typing import Any
 
 from tests.kit.members import (
     Draw,
-    HandedVote,
     Member,
     hand_vote,
     make_member,
@@ -18,6 +17,7 @@ from tests.kit.members import (
     make_word,
     sign_merge,
 )
+from touchstone.node.records.handed_votes import HandedVote
 from touchstone.protocol.adapters.chain.abi import to_snake_case
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from eth_account import Account
 
+from touchstone.node.records.handed_votes import HandedVote
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.keys.signatures import sign_statement
 from touchstone.protocol.spec.commitments import compute_boundary_leaf
@@ -48,9 +49,6 @@ def make_word(*parts: object) -> bytes:
     return sha256(repr(parts).encode()).digest()
 
 
-HandedVote = tuple[int, bytes, bytes, bytes, bytes, bytes, bytes, bytes]
-
-
 @dataclass(frozen=True)
 class Draw:
     """What a vote is about, as the chain has it."""
@@ -91,12 +89,13 @@ def hand_vote(
 ) -> HandedVote:
     """A vote as `judge` takes it, with its opening or without."""
     signature = sign_statement(auditor.key, vote, signing)
-    kind = int(opening is not None)
-    place = (
-        vote.slot << 64 | vote.draw << 56 | vote.rank << 48 | vote.word << 40 | kind << 32 | vote.named_leaf
-    )
-    shown = opening if opening is not None else (vote.end_leaf, vote.seal, bytes(32), bytes(32))
-    return (place, vote.start_leaf, *shown, signature[:32], signature[32:])
+    none = bytes(32)
+    return HandedVote(
+        slot=vote.slot, draw=vote.draw, rank=vote.rank, word=int(vote.word), is_opened=opening is not None,
+        named_leaf=vote.named_leaf, start_leaf=vote.start_leaf,
+        end_leaf=none if opening else vote.end_leaf, seal=none if opening else vote.seal,
+        opening=opening or (none, none, none, none), r=signature[:32], vs=signature[32:],
+    )  # fmt: skip
 
 
 def sign_merge(member: Member, merge: MergeSignature, signing: SigningDomain) -> bytes:

@@ -157,6 +157,6 @@ async def test_a_late_audit_goes_the_same_way(tmp_path: Path) -> None:
         assert vote is not None and (vote.word, vote.draw) == (VoteWord.ACCEPT, 1)
         assert vote.seed == stage.game.rounds[0].late_seed != stage.game.rounds[0].seed
         [handed] = list_handed(solver)
-        assert (handed.place >> 56 & 0xFF, handed.place >> 32 & 0xFF) == (1, 1)
+        assert (handed.draw, handed.is_opened) == (1, True)
     judge(stage, vote)
     assert get_votes(stage.game.rounds[0], stage.slot, 1)[0].word == VoteWord.ACCEPT

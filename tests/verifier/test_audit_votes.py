@@ -105,14 +105,14 @@ async def test_reserves_show_no_opening_before_the_draw_is_decided(tmp_path: Pat
         taken = solver.room.book.taken_votes
         assert [taken[stage.get_drawn(rank).place].opening for rank in (1, 2)] == [None, None]
         handed = list_handed(solver)
-        assert [vote.place >> 32 & 0xFF for vote in handed] == [0, 0]
+        assert [vote.is_opened for vote in handed] == [False, False]
         # Decided on chain: now both are offered again, with their openings.
         judge(stage, *(taken[stage.get_drawn(rank).place].vote for rank in (1, 2)))
         assert list_handed(solver) == ()
         for node in (one, two):
             await offer_all(node)
         handed = list_handed(solver)
-        assert [vote.place >> 32 & 0xFF for vote in handed] == [1, 1]
+        assert [vote.is_opened for vote in handed] == [True, True]
 
 
 async def test_a_reserve_that_comes_with_its_primary_is_handed_in_with_it(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ async def test_a_reserve_that_comes_with_its_primary_is_handed_in_with_it(tmp_pa
         assert await hand(reserve, solver, make_vote(stage, 1)) == (True,)
         assert list_handed(solver) == ()
         assert await hand(primary, solver, make_vote(stage, 0)) == (True,)
-        assert [vote.place >> 48 & 0xFF for vote in list_handed(solver)] == [0, 1]
+        assert [vote.rank for vote in list_handed(solver)] == [0, 1]
 
 
 async def test_votes_that_are_not_what_they_say_are_not_taken(tmp_path: Path) -> None:

@@ -212,8 +212,11 @@ async def test_a_solver_opens_its_own_claim_itself(tmp_path: Path) -> None:
 
 
 ROUND, WORD = 7, 32
-HANDED = HandedVote(3 << 64, *(bytes([n]) * 32 for n in range(1, 8)))
-LATE = HANDED._replace(place=4 << 64)
+WORDS = [bytes([n]) * 32 for n in range(1, 10)]
+SHOWN = (WORDS[3], WORDS[4], WORDS[5], WORDS[6])
+ROOTS = (WORDS[0], WORDS[1], WORDS[2])
+HANDED = HandedVote(3, 0, 0, 0, True, 5, *ROOTS, SHOWN, WORDS[7], WORDS[8])
+LATE = HANDED._replace(slot=4)
 COUNTED = CountedVote(VoteWord.ACCEPT, 150)
 NEWS = votes_on_chain.Unread(
     ROUND, frozenset({(StatementRef(ROUND, slot, 0, 0), COUNTED) for slot in (3, 4)})
@@ -312,7 +315,7 @@ async def test_votes_that_an_answer_does_not_show_are_not_read_yet(
 
 async def test_of_a_call_only_what_is_looked_for_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Anybody can write votes that nobody signed into a call: each would cost the recovery of a signature."""
-    junk = [HANDED._replace(place=5 << 64 | n) for n in range(40)]
+    junk = [HANDED._replace(slot=5, named_leaf=n) for n in range(40)]
     call = make_call("judge", ROUND, [*junk, HANDED])
     assert await read(monkeypatch, Chain({b"h": call}, make_event("VotesCounted", b"h"))) == [(ROUND, HANDED)]
 
@@ -395,7 +398,7 @@ async def test_a_vote_that_could_not_count_takes_no_vote_s_place(
     book = AuditBook(cast(Any, NoJournal()), TASK)
     audits = SimpleNamespace(book=book, recover=lambda *_: drawn.seat.account)
     room, _ = make_room(make_view(account="another"), audits=audits)
-    place = slot << 64 | int(VoteWord.ACCEPT) << 40
+    handed = HANDED._replace(slot=slot, word=int(VoteWord.ACCEPT), is_opened=False)
     for named_leaf in (1, 2, 0):
-        await room._take(0, HANDED._replace(place=place | named_leaf))
+        await room._take(0, handed._replace(named_leaf=named_leaf))
     assert [one.vote.named_leaf for one in book.taken_votes.values()] == [0] and not book.second

@@ -3,7 +3,6 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../Types.sol";
 import {RoundView} from "../GameTypes.sol";
-import {Roster} from "../libraries/Frames.sol";
 
 /// @title Rounds: start, commit, draw, post. A phase ends as soon as everybody it waits for has acted.
 /// @notice START freezes the pools of two rounds; a block's randomness deals both, then the first opens. COMMIT closes at the first of: all have
@@ -32,24 +31,34 @@ interface IRounds {
         bool isHalted;
     }
 
-    /// @notice What settlement needs of a round.
+    /// @notice What settlement needs of a round. Bitmaps are of slots, but for `pool`.
     /// @param isUndone whether an earlier root fell
-    /// @param isShort whether a claim has fewer segments than the round
-    /// @param pool numbers of solver seats, as a bitmap
-    /// @param committed slots that committed, as a bitmap
+    /// @param isDrawn whether its audits are drawn
+    /// @param pool numbers of solver seats
+    /// @param committed slots that committed
     /// @param missing slots that owed a commitment and did not bring it
     /// @param verifiers version of the verifiers' pool
     /// @param whistleblowers version of the whistleblowers' pool
     /// @param dutyUntil the last block in which a statement of the round can cost or earn something; the greatest number while it has no root
+    /// @param accepted by votes, and not convicted
+    /// @param convicted a fault was proven in the claim itself
+    /// @param unserved two of three auditors of a draw said UNSERVED
+    /// @param lateRejected two of three auditors of a late audit said that it is false, or was not served
+    /// @param restored a slash has paid for it
     struct Facts {
         bool isUndone;
-        bool isShort;
+        bool isDrawn;
         uint64 pool;
         uint64 committed;
         uint64 missing;
         uint24 verifiers;
         uint24 whistleblowers;
         uint256 dutyUntil;
+        uint64 accepted;
+        uint64 convicted;
+        uint64 unserved;
+        uint64 lateRejected;
+        uint64 restored;
     }
 
     /// @notice What has become of a round's claims at this block: bitmaps of slots.
@@ -196,11 +205,6 @@ interface IRounds {
     function sync(TaskId task) external;
 
     // Modules --------------------------------------------------------------------------------------------------------
-    /// @notice A task was posted. The game only.
-    /// @param task the task
-    /// @param root the outer root
-    function begin(TaskId task, bytes32 root) external;
-
     /// @notice A posted root fell. The game only.
     /// @param task the task
     /// @param round index of the round in its task, from 0
@@ -216,16 +220,8 @@ interface IRounds {
     /// @notice An opened round. Reverts with RoundUnknown.
     /// @param task the task
     /// @param round index of the round in its task, from 0
-    /// @return what other modules need of it
+    /// @return what is known of it
     function roundOf(TaskId task, uint256 round) external view returns (RoundView memory);
-
-    /// @notice What counting votes and questions need of an opened round. Reverts with RoundUnknown.
-    /// @param task the task
-    /// @param round index of the round in its task, from 0
-    /// @param slots whose claims are wanted, as a bitmap
-    /// @param isWhole false: auditors' pools and late audits are left out
-    /// @return the words of `Audit`, then for each slot of the round root and segments of its claim; 0 where there is none, or it is not wanted
-    function auditOf(TaskId task, uint256 round, uint256 slots, bool isWhole) external view returns (uint256[] memory);
 
     /// @notice What has become of the claims of a round.
     /// @param task the task
@@ -271,33 +267,10 @@ interface IRounds {
     /// @return true: none
     function isOver(TaskId task) external view returns (bool);
 
-    /// @notice No round from here on holds anybody.
-    /// @param task the task
-    /// @return index of a round
-    function heldTo(TaskId task) external view returns (uint256);
-
-    /// @notice Who sits in a round; of meaning for frozen rounds that the ring still keeps.
-    /// @param task the task
-    /// @param round index of the round in its task, from 0
-    /// @return its pools and late audits
-    function rosterOf(TaskId task, uint256 round) external view returns (Roster memory);
-
-    /// @notice The pools of a round; of meaning as `rosterOf`.
-    /// @param task the task
-    /// @param round index of the round in its task, from 0
-    /// @return solvers numbers of solver seats, as a bitmap
-    /// @return verifiers version of the verifiers' pool
-    /// @return whistleblowers version of the whistleblowers' pool
-    function poolsOf(TaskId task, uint256 round) external view returns (uint256 solvers, uint256 verifiers, uint256 whistleblowers);
-
     /// @notice What settlement needs of the rounds `first` .. `last`.
     /// @param task the task
     /// @param first the first round
     /// @param last the last round
     /// @return in their order
     function factsOf(TaskId task, uint256 first, uint256 last) external view returns (Facts[] memory);
-
-    /// @notice Reverts where nobody can join: TaskHalted or TaskOver.
-    /// @param task the task
-    function requireJoinable(TaskId task) external view;
 }

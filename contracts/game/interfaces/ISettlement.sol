@@ -65,8 +65,4 @@ interface ISettlement {
     /// @param round index of the round in its task, from 0
     /// @param finder who found it, and is paid for it
     function fall(TaskId task, uint256 round, address finder) external;
-
-    /// @notice Burns what restitution has left. The game only, at the end of a task.
-    /// @param task the task
-    function burnRest(TaskId task) external;
 }

@@ -2,15 +2,17 @@
 pragma solidity ^0.8.28;
 
 import {Statements} from "../../libraries/Statements.sol";
-import {RING_ROUNDS} from "../GameTypes.sol";
+import {RANKS} from "../GameTypes.sol";
 
-/// @title The votes of a draw: nine bits, three for each rank. 27 draws fill a word; the bits above say which lap of the ring wrote it.
+/// @title The votes of a claim's draws: nine bits a draw, three for each of its ranks.
+/// @dev A function takes the votes of one draw, but for those that end with `In`: they take all votes of a claim.
 library Ballots {
-    uint256 internal constant BITS = 9;
-    uint256 internal constant MASK = (1 << BITS) - 1;
-    uint256 internal constant DRAWS = 27;
-    uint256 private constant LAP = BITS * DRAWS;
+    uint256 private constant BITS = 3;
+    uint256 private constant DRAW_BITS = 9;
+    uint256 private constant CODE = 7;
+    uint256 private constant DRAW = 511;
     // What a rank says: nothing, these, or ACCEPT and REJECT with their opening.
+    uint256 internal constant NOTHING = 0;
     uint256 internal constant ACCEPT = 1;
     uint256 internal constant REJECT = 2;
     uint256 internal constant UNSERVED = 3;
@@ -18,17 +20,25 @@ library Ballots {
     /// @dev Added to ACCEPT and REJECT.
     uint256 internal constant PAID = 4;
 
-    /// @dev By four bits: codes of the words NONE, ACCEPT, three REJECTs, UNSERVED and ABSTAIN.
-    uint256 private constant CODES = 0x4322210;
-    // By nine bits of votes, whether the draw is accepted, and whether it has failed: tables of 512 bits.
-    uint256 private constant ACCEPTED_LOW = 0x222222222222222222222222222222222222ff222222ff222222222222222222;
-    uint256 private constant ACCEPTED_HIGH = 0x222222222222222222222222222222222222ff222222ff222222222222222222;
-    uint256 private constant FAILED_LOW = 0xdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdc00dcdcdc0000dcdc00dcdcdc0000;
-    uint256 private constant FAILED_HIGH = 0xdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdc00dcdcdc0000dcdcdcdcdcdcdcdc;
+    // All votes of a claim --------------------------------------------------------------------------------------------
+    /// @notice The votes of a draw.
+    function ofIn(uint256 all, uint256 draw) internal pure returns (uint256) {
+        return all >> DRAW_BITS * draw & DRAW;
+    }
 
-    /// @notice How a word is kept; 0 for what is no word.
+    /// @notice All votes with other ones of this draw.
+    function setIn(uint256 all, uint256 draw, uint256 votes) internal pure returns (uint208) {
+        uint256 shift = DRAW_BITS * draw;
+        return uint208(all & ~(DRAW << shift) | votes << shift);
+    }
+
+    // Words and codes -------------------------------------------------------------------------------------------------
+    /// @notice How a word is kept; NOTHING for what is no word.
     function codeOf(uint256 word) internal pure returns (uint256) {
-        return CODES >> (word << 2) & 7;
+        if (word == uint256(Statements.Word.ACCEPT)) return ACCEPT;
+        if (word == uint256(Statements.Word.UNSERVED)) return UNSERVED;
+        if (word == uint256(Statements.Word.ABSTAIN)) return ABSTAIN;
+        return isCompared(word) ? REJECT : NOTHING;
     }
 
     /// @notice Whether a word is of an auditor that had everything.
@@ -36,57 +46,64 @@ library Ballots {
         return word >= uint256(Statements.Word.ACCEPT) && word <= uint256(Statements.Word.REJECT_START);
     }
 
-    /// @notice What a rank said, paid or not; 0: nothing.
+    // The votes of a draw ---------------------------------------------------------------------------------------------
+    /// @notice What a rank said, paid or not.
     function at(uint256 votes, uint256 rank) internal pure returns (uint256 code) {
-        unchecked {
-            code = votes >> 3 * rank & 7;
-            if (code > PAID) code -= PAID;
-        }
+        code = codeAt(votes, rank);
+        if (code > PAID) code -= PAID;
+    }
+
+    /// @notice The same, PAID added where its opening was.
+    function codeAt(uint256 votes, uint256 rank) internal pure returns (uint256) {
+        return votes >> BITS * rank & CODE;
+    }
+
+    /// @notice The votes with one of a rank that has not voted.
+    function cast(uint256 votes, uint256 rank, uint256 code) internal pure returns (uint256) {
+        return votes | code << BITS * rank;
+    }
+
+    /// @notice The votes with the opening of a rank that said ACCEPT or REJECT, and was not paid.
+    function pay(uint256 votes, uint256 rank) internal pure returns (uint256) {
+        return votes + (PAID << BITS * rank);
+    }
+
+    /// @notice The votes without that of a rank.
+    function withdraw(uint256 votes, uint256 rank) internal pure returns (uint256) {
+        return votes & ~(CODE << BITS * rank);
     }
 
     function isPaid(uint256 votes, uint256 rank) internal pure returns (bool) {
-        unchecked {
-            return votes >> 3 * rank & 7 > PAID;
-        }
+        return codeAt(votes, rank) > PAID;
     }
 
     /// @notice Accepted: the primary, or both reserves, say ACCEPT. Failed: that has become impossible.
     function fateOf(uint256 votes) internal pure returns (bool isAccepted, bool isFailed) {
-        assembly ("memory-safe") {
-            let isHigh := shr(8, votes)
-            let bit := and(votes, 0xff)
-            isAccepted := and(shr(bit, xor(ACCEPTED_LOW, mul(isHigh, xor(ACCEPTED_LOW, ACCEPTED_HIGH)))), 1)
-            isFailed := and(shr(bit, xor(FAILED_LOW, mul(isHigh, xor(FAILED_LOW, FAILED_HIGH)))), 1)
-        }
+        (uint256 primary, uint256 second, uint256 third) = (at(votes, 0), at(votes, 1), at(votes, 2));
+        isAccepted = primary == ACCEPT || second == ACCEPT && third == ACCEPT;
+        isFailed = _isAgainst(primary) && (_isAgainst(second) || _isAgainst(third));
+    }
+
+    /// @dev Whether a rank has said something else than ACCEPT.
+    function _isAgainst(uint256 code) private pure returns (bool) {
+        return code > ACCEPT;
     }
 
     function countUnserved(uint256 votes) internal pure returns (uint256 count) {
-        unchecked {
-            for (uint256 rank = 0; rank < 3; ++rank) {
-                if (votes >> 3 * rank & 7 == UNSERVED) ++count;
-            }
+        for (uint256 rank = 0; rank < RANKS; ++rank) {
+            if (at(votes, rank) == UNSERVED) ++count;
         }
     }
 
-    /// @notice How many ranks say that a claim is false, or that it was not served.
-    function countAgainst(uint256 votes) internal pure returns (uint256 count) {
-        unchecked {
-            for (uint256 rank = 0; rank < 3; ++rank) {
-                uint256 code = at(votes, rank);
-                if (code == REJECT || code == UNSERVED) ++count;
-            }
-        }
-    }
-
-    /// @notice Whether a late audit takes a claim's pay: it has failed, and two say why. Who abstains says nothing against a claim.
+    /// @notice Whether a late audit takes a claim's pay: it has failed, and two say that the claim is false, or that it was not served. Who abstains says
+    /// nothing against a claim.
     function isRejectedLate(uint256 votes) internal pure returns (bool) {
         (, bool isFailed) = fateOf(votes);
-        return isFailed && countAgainst(votes) >= 2;
-    }
-
-    /// @notice A word of votes as this lap of the ring has it: empty where another lap wrote it.
-    function lapOf(uint256 word, uint256 round) internal pure returns (uint256) {
-        uint256 lap = round / RING_ROUNDS;
-        return word >> LAP == lap ? word : lap << LAP;
+        uint256 count;
+        for (uint256 rank = 0; rank < RANKS; ++rank) {
+            uint256 code = at(votes, rank);
+            if (code == REJECT || code == UNSERVED) ++count;
+        }
+        return isFailed && count >= 2;
     }
 }

@@ -2,15 +2,21 @@
 pragma solidity ^0.8.28;
 
 import {EXACT_FORMAT} from "../../Types.sol";
-import {DeploymentLimits, GameAmounts, GameTerms, GameWindows, RANKS} from "../GameTypes.sol";
+import {
+    AUDITOR_SEATS_MAX,
+    DeploymentLimits,
+    GameAmounts,
+    GameTerms,
+    GameWindows,
+    RANKS,
+    SOLVER_SEATS_MAX
+} from "../GameTypes.sol";
 import {IRefusals} from "../interfaces/IRefusals.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Whether the terms of a task keep the limits of the deployment and can be played to their end.
 /// @dev Twin of `check_terms` in `protocol/spec/game/terms_check.py`: nodes ask the same before they join.
 library GameTermsCheck {
-    uint256 internal constant SOLVER_SEATS_MAX = 64;
-    uint256 internal constant AUDITOR_SEATS_MAX = 1024;
     uint256 internal constant SEGMENT_STEPS_MAX = 20;
     uint256 internal constant DRAWS_MAX = 20;
     uint256 internal constant ROUNDS_MAX = type(uint16).max;
@@ -31,47 +37,47 @@ library GameTermsCheck {
         _checkContest(terms);
     }
 
-    function _checkWindows(GameWindows memory w, DeploymentLimits memory limits) private pure {
+    function _checkWindows(GameWindows memory windows, DeploymentLimits memory limits) private pure {
         GameWindows memory least = limits.least;
         uint256 most = limits.windowMax;
-        _window("delay", w.delay, least.delay, most);
-        _window("drawGrid", w.drawGrid, least.drawGrid, most);
-        _window("trainMin", w.trainMin, least.trainMin, most);
-        _window("trainMax", w.trainMax, least.trainMax, most);
-        _window("auditMax", w.auditMax, least.auditMax, most);
-        _window("post", w.post, least.post, most);
-        _window("respond", w.respond, least.respond, most);
-        _window("dispute", w.dispute, least.dispute, most);
-        _window("ask", w.ask, least.ask, most);
+        _window("delay", windows.delay, least.delay, most);
+        _window("drawGrid", windows.drawGrid, least.drawGrid, most);
+        _window("trainMin", windows.trainMin, least.trainMin, most);
+        _window("trainMax", windows.trainMax, least.trainMax, most);
+        _window("auditMax", windows.auditMax, least.auditMax, most);
+        _window("post", windows.post, least.post, most);
+        _window("respond", windows.respond, least.respond, most);
+        _window("dispute", windows.dispute, least.dispute, most);
+        _window("ask", windows.ask, least.ask, most);
     }
 
     /// @dev Windows that must fit into one another.
-    function _checkSums(GameWindows memory w, DeploymentLimits memory limits) private pure {
-        (uint256 auditMax, uint256 trainMax) = (w.auditMax, w.trainMax);
-        uint256 sealing = uint256(w.delay) + w.drawGrid;
-        _least("trainMax", trainMax, w.trainMin);
-        _least("trainMin", w.trainMin, sealing + auditMax + w.post);
+    function _checkSums(GameWindows memory windows, DeploymentLimits memory limits) private pure {
+        (uint256 auditMax, uint256 trainMax) = (windows.auditMax, windows.trainMax);
+        uint256 sealing = uint256(windows.delay) + windows.drawGrid;
+        _least("trainMax", trainMax, windows.trainMin);
+        _least("trainMin", windows.trainMin, sealing + auditMax + windows.post);
         _least("auditMax / 3", auditMax / 3, sealing + limits.sealMargin);
-        _least("dispute", w.dispute, 6 * auditMax + limits.least.respond);
-        _least("dispute", w.dispute, auditMax + w.post + trainMax + auditMax / 3);
-        _least("ask", w.ask, ROUNDS_UNDER_WAY * (trainMax + auditMax + w.post));
+        _least("dispute", windows.dispute, 6 * auditMax + limits.least.respond);
+        _least("dispute", windows.dispute, auditMax + windows.post + trainMax + auditMax / 3);
+        _least("ask", windows.ask, ROUNDS_UNDER_WAY * (trainMax + auditMax + windows.post));
     }
 
-    function _checkAmounts(GameAmounts memory a, DeploymentLimits memory limits) private pure {
+    function _checkAmounts(GameAmounts memory amounts, DeploymentLimits memory limits) private pure {
         (uint256 least, uint256 most) = (limits.leastBondWei, limits.amountMax);
-        _range("solverStake", a.solverStake, least, most);
-        _range("auditorStake", a.auditorStake, least, most);
-        _range("solverPay", a.solverPay, 0, most);
-        _range("auditPay", a.auditPay, 0, most);
-        _range("latePay", a.latePay, 0, most);
-        _range("droppedFee", a.droppedFee, 0, most);
-        _range("unservedFee", a.unservedFee, 0, most);
+        _range("solverStake", amounts.solverStake, least, most);
+        _range("auditorStake", amounts.auditorStake, least, most);
+        _range("solverPay", amounts.solverPay, 0, most);
+        _range("auditPay", amounts.auditPay, 0, most);
+        _range("latePay", amounts.latePay, 0, most);
+        _range("droppedFee", amounts.droppedFee, 0, most);
+        _range("unservedFee", amounts.unservedFee, 0, most);
         // Who could take a seat can challenge.
-        uint256 seat = FixedPointMathLib.min(a.solverStake, a.auditorStake);
-        _range("contestBond", a.contestBond, least, seat);
-        _range("askBond", a.askBond, least, seat);
-        _range("disputeBond", a.disputeBond, least, seat);
-        _range("finderCap", a.finderCap, 0, most);
+        uint256 seat = FixedPointMathLib.min(amounts.solverStake, amounts.auditorStake);
+        _range("contestBond", amounts.contestBond, least, seat);
+        _range("askBond", amounts.askBond, least, seat);
+        _range("disputeBond", amounts.disputeBond, least, seat);
+        _range("finderCap", amounts.finderCap, 0, most);
     }
 
     function _checkNumbers(GameTerms memory terms) private pure {
@@ -106,12 +112,10 @@ library GameTermsCheck {
     /// settles its round.
     function _checkContest(GameTerms memory terms) private pure {
         uint256 turns = 2;
-        unchecked {
-            for (uint256 left = uint256(terms.parameterCount - 1) >> 8; left != 0; left >>= 4) {
-                turns += 2;
-            }
-            _least("dispute", terms.windows.dispute, turns * terms.windows.respond);
+        for (uint256 left = uint256(terms.parameterCount - 1) >> 8; left != 0; left >>= 4) {
+            turns += 2;
         }
+        _least("dispute", terms.windows.dispute, turns * terms.windows.respond);
     }
 
     function _window(bytes32 name, uint256 actual, uint256 least, uint256 greatest) private pure {

@@ -46,26 +46,16 @@ library Panels {
     /// @notice The numbers in a bitmap, ascending.
     function list(uint256[] memory words) internal pure returns (uint256[] memory numbers) {
         uint256 count;
-        unchecked {
-            for (uint256 i = 0; i < words.length; ++i) {
-                count += LibBit.popCount(words[i]);
-            }
-            numbers = new uint256[](count);
-            uint256 place;
-            assembly ("memory-safe") {
-                place := add(numbers, 32)
-            }
-            for (uint256 i = 0; i < words.length; ++i) {
-                uint256 bit;
-                for (uint256 left = words[i]; left != 0; left &= left - 1) {
-                    bit = Slots.lowest(left, bit);
-                    uint256 found = i << 8 | bit;
-                    ++bit;
-                    assembly ("memory-safe") {
-                        mstore(place, found)
-                        place := add(place, 32)
-                    }
-                }
+        for (uint256 i = 0; i < words.length; ++i) {
+            count += LibBit.popCount(words[i]);
+        }
+        numbers = new uint256[](count);
+        uint256 found;
+        for (uint256 i = 0; i < words.length; ++i) {
+            uint256 bit;
+            for (uint256 left = words[i]; left != 0; left &= left - 1) {
+                bit = Slots.lowest(left, bit);
+                numbers[found++] = i << 8 | bit++;
             }
         }
     }

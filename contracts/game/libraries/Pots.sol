@@ -7,38 +7,26 @@ import {TaskId} from "../../Types.sol";
 library Pots {
     /// @notice What a task can still pay.
     function escrow(TaskId task) internal pure returns (bytes32) {
-        return _name("escrow", 6, task);
+        return keccak256(abi.encode("escrow", task));
     }
 
     /// @notice The stakes of all seats of a task.
     function stakes(TaskId task) internal pure returns (bytes32) {
-        return _name("stakes", 6, task);
+        return keccak256(abi.encode("stakes", task));
     }
 
     /// @notice The bonds of all open asks, disputes and contests of a task.
     function bonds(TaskId task) internal pure returns (bytes32) {
-        return _name("bonds", 5, task);
+        return keccak256(abi.encode("bonds", task));
     }
 
     /// @notice What was paid in for the holders of a task's shares, and they have not claimed.
     function revenue(TaskId task) internal pure returns (bytes32) {
-        return _name("revenue", 7, task);
+        return keccak256(abi.encode("revenue", task));
     }
 
     /// @notice What a fallen root's signers owe to claims of the rounds that were undone with it.
     function restitution(TaskId task, uint256 fall) internal pure returns (bytes32) {
         return keccak256(abi.encode("restitution", task, fall));
-    }
-
-    /// @dev keccak256(abi.encode(name, task)), the name as a string: the compiler's encoder costs more than the hash.
-    function _name(bytes32 name, uint256 length, TaskId task) private pure returns (bytes32 pot) {
-        assembly ("memory-safe") {
-            let message := mload(0x40)
-            mstore(message, 0x40)
-            mstore(add(message, 0x20), task)
-            mstore(add(message, 0x40), length)
-            mstore(add(message, 0x60), name)
-            pot := keccak256(message, 0x80)
-        }
     }
 }

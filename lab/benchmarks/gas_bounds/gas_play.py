@@ -6,7 +6,6 @@ from typing import Any
 
 from tests.kit.members import (
     Draw,
-    HandedVote,
     Member,
     hand_vote,
     make_member,
@@ -15,6 +14,7 @@ from tests.kit.members import (
     sign_merge,
 )
 from tests.rounds.chain import RoundChain, Sent
+from touchstone.node.records.handed_votes import HandedVote
 from touchstone.protocol.spec.audit_draws import (
     VERIFIER_POOL,
     WHISTLEBLOWER_POOL,

@@ -10,7 +10,7 @@ from tests.protocol.adapters.parties import make_key
 from tests.protocol.spec.game.simulation import is_drawn, make_world
 from tests.protocol.spec.sample import sample_task
 from touchstone.node.kit.chain_state import ChainState, Network
-from touchstone.node.records.handed_votes import WITH_OPENING, HandedVote
+from touchstone.node.records.handed_votes import HandedVote
 from touchstone.protocol.adapters.chain.abi import Entry, find_function, load_own_abi
 from touchstone.protocol.adapters.chain.abi_values import encode_call, encode_values
 from touchstone.protocol.adapters.chain.answers import Head, Log
@@ -38,7 +38,6 @@ from touchstone.whistleblower import votes_on_chain
 TASK = b"t" * 32
 WORD = 32
 DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
-PLACE = int(VoteWord.ACCEPT) << 40
 
 
 # --- Votes in calls -----------------------------------------------------------------------------------------
@@ -63,9 +62,12 @@ def read_call(state: GameState, data: bytes) -> None:
 def list_calls(state: GameState) -> tuple[bytes, ...]:
     """Returns calls that hand votes in, with and without openings."""
     slots = sorted(state.rounds[0].claims)[:2]
-    words = [bytes([n]) * WORD for n in range(1, 8)]
-    votes = [HandedVote(slot << 64 | PLACE, *words) for slot in slots]
-    votes += [one._replace(place=one.place | WITH_OPENING << 32) for one in votes]
+    words = [bytes([n]) * WORD for n in range(1, 10)]
+    shown = (words[3], words[4], words[5], words[6])
+    roots = (words[0], words[1], words[2])
+    where = (0, 0, int(VoteWord.ACCEPT), False, 0)
+    votes = [HandedVote(slot, *where, *roots, shown, words[7], words[8]) for slot in slots]
+    votes += [one._replace(is_opened=True) for one in votes]
     judge, post = (find_function(load_own_abi("Votes"), name) for name in votes_on_chain.CALLS)
     both: list[Any] = [TASK, 1, votes[:1], votes, 1, b"r" * 32, 1, b"s" * 65]
     return encode_call(judge, [TASK, 0, votes]), encode_call(post, both)

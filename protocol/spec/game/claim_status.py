@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from touchstone.protocol.spec.game.assignments import count_claim_draws, get_drawn_segment
+from touchstone.protocol.spec.game.assignments import count_claim_draws, get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimStatus, DrawStatus
-from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState
+from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
 from touchstone.protocol.spec.game.timing import get_votes_from, is_unsealed
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -113,3 +113,14 @@ def is_taking_unserved(state: GameState, game_round: GameRound, slot: int, draw:
     start = get_votes_from(state, game_round, draw)
     has_failed = compute_draw_status(get_votes(game_round, slot, draw)) == DrawStatus.FAILED
     return has_failed and start is not None and block <= start + 2 * state.terms.windows.audit_max
+
+
+def is_withdrawn(state: GameState, number: int, ref: StatementRef, block: int) -> bool:
+    """Returns whether a statement of a seat is a counted REJECT of a draw that is not decided."""
+    game_round = state.rounds[ref.round]
+    if ref.draw is None or ref.slot not in game_round.claims:
+        return False
+    vote = get_votes(game_round, ref.slot, ref.draw).get(ref.rank)
+    drawn = get_drawn_seat(state, game_round, ref.slot, ref.draw, ref.rank)
+    is_reject = vote is not None and vote.word in REJECT_WORDS and drawn == number
+    return is_reject and not is_draw_over(state, game_round, ref.slot, ref.draw, block)

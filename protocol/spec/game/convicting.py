@@ -2,13 +2,14 @@
 
 The finder gets a quarter at most, and no more than the cap. The submitter gets a quarter at most, and no more
 than it may still have to pay. The rest, half or more, first pays for accepted work that the fault made void
-(`compensation.py`); then it is burned. Open queries and disputes on the seat end once an account sends EndAsk
-or EndDispute.
+(`compensation.py`); then it is burned. A solver's rest is held until its number is free, because a root that
+it signed may fall later: then the rest pays for the work that falls with the root. Open queries and disputes
+on the seat end once an account sends EndAsk or EndDispute.
 """
 
 from touchstone.protocol.spec.game.compensation import compute_owed, has_taken_pay, restore_pay
 from touchstone.protocol.spec.game.draft import Draft
-from touchstone.protocol.spec.game.enums import ProofKind
+from touchstone.protocol.spec.game.enums import ProofKind, SeatRole
 from touchstone.protocol.spec.game.events import PayHeld, SeatConvicted
 from touchstone.protocol.spec.game.pools import get_stake, is_closed
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, SLASHED, credit_of, restitution_of, stake_of
@@ -23,7 +24,7 @@ def convict(draft: Draft, number: int, proof: ProofKind, finder: str, ref: State
     take_stakes(draft, (number,), finder)
     if is_restored:
         restore_pay(draft, ref)
-    draft.move(SLASHED, BURNED, draft.state.purse.get_wei(SLASHED))
+    keep_rest(draft, number)
 
 
 def convict_signers(
@@ -32,14 +33,38 @@ def convict_signers(
     """Closes all seats that signed the root of round `index`, which fell. The rest of the slash is held for
     accepted claims of the undone rounds until they settle."""
     left = tuple(number for number in signers if not is_closed(draft.state, number))
+    take_held(draft, signers)
     for number in left:
         draft.emit(SeatConvicted(number, ProofKind.WRONG_MERGE, None))
     take_stakes(draft, left, finder)
     owed = compute_owed(draft.state, undone, draft.block)
-    held = min(owed, draft.state.purse.get_wei(SLASHED))
-    fall = Fall(len(draft.state.falls), index + 1, draft.state.next_round - 1, owed, held)
-    draft.emit(PayHeld(fall))
-    draft.move(SLASHED, restitution_of(fall.number), held)
+    number, purse = len(draft.state.falls), draft.state.purse
+    held = min(owed, purse.get_wei(SLASHED) + purse.get_wei(restitution_of(number)))
+    draft.emit(PayHeld(Fall(number, index + 1, draft.state.next_round - 1, owed, held)))
+    hold_pay(draft, number, held)
+
+
+def keep_rest(draft: Draft, number: int) -> None:
+    """Burns the rest of the slash; if the seat is a solver's, the rest stays as its stake."""
+    is_solver = number >> 16 == SeatRole.SOLVER
+    draft.move(SLASHED, stake_of(number) if is_solver else BURNED, draft.state.purse.get_wei(SLASHED))
+
+
+def take_held(draft: Draft, signers: tuple[int, ...]) -> None:
+    """Takes the rest of earlier convictions of the signers for the fall that comes next. Finder and submitter
+    have their shares of it already."""
+    for number in signers:
+        if is_closed(draft.state, number):
+            pot = restitution_of(len(draft.state.falls))
+            draft.move(stake_of(number), pot, get_stake(draft.state, number))
+
+
+def hold_pay(draft: Draft, number: int, held: int) -> None:
+    """Holds money for a fall, from earlier convictions first, and burns the rest of the slash."""
+    pot = restitution_of(number)
+    taken = draft.state.purse.get_wei(pot)
+    draft.move(pot, BURNED, max(taken - held, 0))
+    draft.move(SLASHED, pot, max(held - taken, 0))
     draft.move(SLASHED, BURNED, draft.state.purse.get_wei(SLASHED))
 
 

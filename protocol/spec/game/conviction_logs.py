@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from touchstone.protocol.spec.game.compensation import burn_lost_pay
+from touchstone.protocol.spec.game.convicting import hold_pay, keep_rest, take_held, take_stakes
 from touchstone.protocol.spec.game.enums import ProofKind
-from touchstone.protocol.spec.game.events import PayHeld, PayRestored, SeatConvicted
+from touchstone.protocol.spec.game.events import PayHeld, PayRestored, RootFell, SeatConvicted
 from touchstone.protocol.spec.game.log_values import Values, read_statement
 from touchstone.protocol.spec.game.logged_game import Ledger
-from touchstone.protocol.spec.game.purse import BURNED, SLASHED, credit_of, restitution_of, stake_of
+from touchstone.protocol.spec.game.purse import BURNED, SLASHED, credit_of, stake_of
 from touchstone.protocol.spec.game.state import Fall
 
 
@@ -22,7 +23,8 @@ def apply_statement_convicted(ledger: Ledger, values: Values) -> None:
     """Applies StatementConvicted, which names the convicted statement."""
     ref, proof = read_statement(values["statement"]), ProofKind(int(values["proof"]))
     ledger.emit(SeatConvicted(int(values["seat"]), proof, ref))
-    ledger.share_slash()
+    take_stakes(ledger, (), ledger.game.finder)
+    keep_rest(ledger, int(values["seat"]))
 
 
 def apply_pay_restored(ledger: Ledger, values: Values) -> None:
@@ -33,9 +35,18 @@ def apply_pay_restored(ledger: Ledger, values: Values) -> None:
     ledger.emit(PayRestored(index, slot, account, values["wei_"]))
 
 
+def apply_root_fell(ledger: Ledger, values: Values) -> None:
+    """Applies RootFell, the first event of a fall: what is held of signers that were convicted before pays
+    for it."""
+    signers = ledger.state.rounds[int(values["round"])].signers
+    ledger.emit(RootFell(values["round"]))
+    take_held(ledger, signers)
+
+
 def apply_restitution_held(ledger: Ledger, values: Values) -> None:
     """Applies RestitutionHeld, the last event of a fall."""
     number, held = int(values["fall"]), int(values["held_wei"])
     owed = int(values["owed_wei"])
     ledger.emit(PayHeld(Fall(number, int(values["first_round"]), int(values["last_round"]), owed, held)))
-    ledger.share_slash(restitution_of(number), held)
+    take_stakes(ledger, (), ledger.game.finder)
+    hold_pay(ledger, number, held)

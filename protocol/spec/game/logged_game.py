@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from touchstone.protocol.spec.game.convicting import take_stakes
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
 from touchstone.protocol.spec.game.log_values import Values
 from touchstone.protocol.spec.game.logged_terms import read_terms
 from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
-from touchstone.protocol.spec.game.purse import BURNED, OUTSIDE, SLASHED, Pot, PotKind
+from touchstone.protocol.spec.game.purse import OUTSIDE, Pot, PotKind
 from touchstone.protocol.spec.game.state import GameState, create_game
 from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.game.terms_check import check_terms
@@ -76,14 +75,6 @@ class Ledger(Draft):
         names = {one: held for one, held in self.game.names.items() if one != name}
         self.state = replace(self.game, names=names)
         return number
-
-    def share_slash(self, held: Pot | None = None, wei: int = 0) -> None:
-        """Splits the taken stakes: the finder and the submitter get their parts, `held` gets its wei, the
-        rest is burned."""
-        take_stakes(self, (), self.game.finder)
-        if held is not None:
-            self.move(SLASHED, held, wei)
-        self.move(SLASHED, BURNED, self.state.purse.get_wei(SLASHED))
 
 
 def _leave_credits(pot: Pot) -> Pot:

@@ -25,6 +25,7 @@ from touchstone.protocol.spec.game.challenge_logs import (
 from touchstone.protocol.spec.game.conviction_logs import (
     apply_pay_restored,
     apply_restitution_held,
+    apply_root_fell,
     apply_seat_convicted,
     apply_statement_convicted,
 )
@@ -93,7 +94,6 @@ _SAME: Mapping[str, Callable[[Values], GameEvent]] = {
     "RootPosted": _make_posted,
     "RootStood": lambda v: events.RootStood(v["round"]),
     "TaskStood": lambda v: events.TaskStood(),
-    "RootFell": lambda v: events.RootFell(v["round"]),
 }
 """Events of the contracts that equal one of the machine's."""
 
@@ -114,6 +114,7 @@ _HANDLERS: Mapping[str, Callable[[Ledger, Values], None]] = {
     "VotesCounted": _apply_counted,
     "VotesOpened": _apply_opened,
     "SeatConvicted": apply_seat_convicted,
+    "RootFell": apply_root_fell,
     "StatementConvicted": apply_statement_convicted,
     "PayRestored": apply_pay_restored,
     "RestitutionHeld": apply_restitution_held,

@@ -73,7 +73,6 @@ BURNED_PAY = frozenset(
         MoneyReason.REJECTED_CLAIM,
         MoneyReason.LATE_REJECTED_CLAIM,
         MoneyReason.UNDECIDED_CLAIM,
-        MoneyReason.MISSED_DRAW,
         MoneyReason.CONVICTED_SEAT,
     }
 )
@@ -93,6 +92,7 @@ _KINDS = {
     MoneyKind.OPEN: (MoneyReason.OPEN_CLAIM,),
     MoneyKind.UNPAID: (
         *(BURNED_PAY - {MoneyReason.OPEN_CLAIM}),
+        MoneyReason.MISSED_DRAW,
         MoneyReason.UNSERVED_CLAIM,
         MoneyReason.CONVICTED_CLAIM,
         MoneyReason.RESTORED_CLAIM,

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
-from touchstone.protocol.spec.game.claim_status import get_claim_status
+from touchstone.protocol.spec.game.claim_status import get_claim_status, is_withdrawn
 from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.epochs import get_epoch, has_place
+from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start, has_place
 from touchstone.protocol.spec.game.events import GameEvent
 from touchstone.protocol.spec.game.pools import freeze_pool, list_unclosed
 from touchstone.protocol.spec.game.purse import move_wei
@@ -70,11 +70,15 @@ def _fold_freed(state: GameState, event: events.SeatFreed, block: int) -> GameSt
 
 
 def _fold_convicted(state: GameState, event: events.SeatConvicted, block: int) -> GameState:
-    """Closes the seat, makes its undecided claims void, and marks the claim if it is the false statement."""
+    """Closes the seat, makes its undecided claims void, and marks the claim if it is the false statement. If
+    that is a REJECT, and its draw is undecided, the vote counts no more: otherwise whoever proves it at once
+    would lose the pay that waiting would have restored."""
     for game_round in state.rounds.values():
         state = _void_undecided(state, game_round, event.seat, block)
     if event.statement is not None and event.statement.draw is None:
         state = _mark_convicted(state, event.statement)
+    if event.statement is not None and is_withdrawn(state, event.seat, event.statement, block):
+        state = _withdraw_vote(state, event.statement)
     return _change_seat(state, event.seat, status=SeatStatus.CLOSED)
 
 
@@ -91,6 +95,11 @@ def _mark_convicted(state: GameState, ref: StatementRef) -> GameState:
     game_round = state.rounds[ref.round]
     claim = replace(game_round.claims[ref.slot], is_convicted=True)
     return _change_round(state, ref.round, claims=_with(game_round.claims, ref.slot, claim))
+
+
+def _withdraw_vote(state: GameState, ref: StatementRef) -> GameState:
+    votes, place = state.rounds[ref.round].votes, (ref.slot, ref.draw or 0)
+    return _change_round(state, ref.round, votes=_with(votes, place, _without(votes[place], ref.rank)))
 
 
 def _put_vote(
@@ -246,10 +255,13 @@ def _fold_restored(state: GameState, event: events.PayRestored, block: int) -> G
 
 
 def _fold_epoch_freed(state: GameState, event: events.EpochFreed, block: int) -> GameState:
-    """Forgets the rounds of an epoch. A node that needs them later must have kept them."""
+    """Forgets the rounds of an epoch. A node that needs them later must have kept them. A seat to which
+    nothing was paid or charged in the epoch has nothing left to settle there."""
     rounds = {index: one for index, one in state.rounds.items() if get_epoch(index) > event.epoch}
     pools = {index: pool for index, pool in state.pools.items() if get_epoch(index) > event.epoch}
-    return replace(state, rounds=rounds, pools=pools, freed_epochs=event.epoch + 1)
+    end = get_epoch_start(event.epoch + 1)
+    seats = {n: replace(seat, settled=max(seat.settled, end)) for n, seat in state.seats.items()}
+    return replace(state, rounds=rounds, pools=pools, seats=seats, freed_epochs=event.epoch + 1)
 
 
 def _fold_contest_over(state: GameState, event: events.ContestOver, block: int) -> GameState:

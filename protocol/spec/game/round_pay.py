@@ -94,10 +94,10 @@ def judge_claim(state: GameState, game_round: GameRound, slot: int, block: int) 
 
 
 def _judge_void(state: GameState, game_round: GameRound, slot: int, block: int) -> MoneyReason:
-    if game_round.claims[slot].is_void:
-        return MoneyReason.CONVICTED_SEAT
     if is_unsealed(state, game_round, block):
         return MoneyReason.MISSED_DRAW
+    if game_round.claims[slot].is_void:
+        return MoneyReason.CONVICTED_SEAT
     statuses = (compute_draw_status(get_votes(game_round, slot, draw)) for draw in range(state.terms.draws))
     return MoneyReason.REJECTED_CLAIM if DrawStatus.FAILED in statuses else MoneyReason.UNDECIDED_CLAIM
 

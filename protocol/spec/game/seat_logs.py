@@ -4,9 +4,9 @@ from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.log_values import Values
 from touchstone.protocol.spec.game.logged_game import Ledger
-from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, REVENUE, credit_of, restitution_of, stake_of
 from touchstone.protocol.spec.game.restitution import compute_restitution
+from touchstone.protocol.spec.game.seat_payments import pay_stake
 from touchstone.protocol.spec.game.settling import is_in_pool
 
 
@@ -24,10 +24,9 @@ def apply_topped_up(ledger: Ledger, values: Values) -> None:
 
 
 def apply_freed(ledger: Ledger, values: Values) -> None:
-    """Applies SeatFreed: the stake is returned."""
+    """Applies SeatFreed: the stake is returned; what is left of a convicted seat is burned."""
     seat = int(values["seat"])
-    account = ledger.state.seats[seat].account
-    ledger.move(stake_of(seat), credit_of(account), get_stake(ledger.state, seat))
+    pay_stake(ledger, ledger.state.seats[seat])
     ledger.emit(events.SeatFreed(seat))
 
 

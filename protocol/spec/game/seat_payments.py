@@ -9,7 +9,7 @@ from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.events import SeatFreed, SeatLeft
 from touchstone.protocol.spec.game.open_questions import list_questions
 from touchstone.protocol.spec.game.pools import get_stake, is_held
-from touchstone.protocol.spec.game.purse import OUTSIDE, credit_of, stake_of
+from touchstone.protocol.spec.game.purse import BURNED, OUTSIDE, credit_of, stake_of
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.seats import get_seat, is_outbid
 from touchstone.protocol.spec.game.state import GameState, Seat
@@ -34,15 +34,21 @@ def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
 
 
 def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
-    """Pays a stake to the seat's account, and frees the seat's number. Any account may send the call. A
-    convicted seat has no stake left."""
+    """Pays a stake to the seat's account, and frees the seat's number. Any account may send the call. What is
+    left of a convicted seat is burned."""
     seat = get_seat(draft.state, call.seat)
     flaw = get_pay_out_flaw(draft.state, seat, draft.block)
     require(flaw is None, flaw or "", actual=call.seat)
     if seat.status == SeatStatus.OPEN:
         draft.emit(SeatLeft(call.seat))
-    draft.move(stake_of(call.seat), credit_of(seat.account), get_stake(draft.state, call.seat))
+    pay_stake(draft, seat)
     draft.emit(SeatFreed(call.seat))
+
+
+def pay_stake(draft: Draft, seat: Seat) -> None:
+    """Moves what is left of a stake to its account; of a convicted seat it is burned."""
+    target = BURNED if seat.status == SeatStatus.CLOSED else credit_of(seat.account)
+    draft.move(stake_of(seat.number), target, get_stake(draft.state, seat.number))
 
 
 def apply_deposit(draft: Draft, call: Deposit, sender: str) -> None:

@@ -2,26 +2,41 @@
 
 from touchstone.protocol.spec.game.calls import CloseGame, FreeEpoch
 from touchstone.protocol.spec.game.draft import Draft
-from touchstone.protocol.spec.game.epochs import get_epoch_start
+from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
 from touchstone.protocol.spec.game.events import EpochFreed, GameClosed
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, credit_of, restitution_of
+from touchstone.protocol.spec.game.round_pay import sum_audits
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.settling import is_contested
-from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.timing import is_over
 
 
 def is_epoch_done(state: GameState) -> bool:
-    """Returns whether the oldest epoch is over and every seat has settled it."""
-    end = get_epoch_start(state.freed_epochs + 1)
-    is_settled = all(seat.settled >= end for seat in state.seats.values())
-    return state.next_round >= end and is_settled and not is_contested(state, end - 1)
+    """Returns whether the oldest epoch is over, nothing about it is open, and every seat has settled it. An
+    auditor to which nothing was paid or charged in it need not: it would cost others its settlement."""
+    epoch = state.freed_epochs
+    end = get_epoch_start(epoch + 1)
+    is_settled = all(seat.settled >= end or is_idle(state, seat, epoch) for seat in state.seats.values())
+    asked = [one.statement.round for one in state.asks.values()]
+    asked += [one.statement.round for one in state.disputes.values()]
+    is_questioned = any(get_epoch(index) == epoch for index in asked)
+    is_open = is_contested(state, end - 1) or is_questioned
+    return state.next_round >= end and is_settled and not is_open
+
+
+def is_idle(state: GameState, seat: Seat, epoch: int) -> bool:
+    """Returns whether a seat is an auditor to which nothing was paid or charged in an epoch."""
+    rounds = [one for one in state.rounds.values() if get_epoch(one.index) == epoch]
+    is_auditor = seat.role != SeatRole.SOLVER
+    return is_auditor and all(seat.number not in sum_audits(state, one) for one in rounds)
 
 
 def apply_free_epoch(draft: Draft, call: FreeEpoch, sender: str) -> None:
     """Frees the places of an epoch, so that the ring has room for sixteen more rounds. Any account may send
     the call."""
-    require(is_epoch_done(draft.state), "NotSettleable", "an epoch that all seats have settled")
+    require(is_epoch_done(draft.state), "NotSettleable", "an epoch that is settled")
     draft.emit(EpochFreed(draft.state.freed_epochs))
 
 

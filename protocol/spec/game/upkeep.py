@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.contests import is_moot
+from touchstone.protocol.spec.game.enums import SeatStatus
+from touchstone.protocol.spec.game.epochs import get_epoch
 from touchstone.protocol.spec.game.pools import is_closed, is_enough
 from touchstone.protocol.spec.game.root_posting import get_waiting_round, is_stand_due
 from touchstone.protocol.spec.game.round_machine import get_state_at
@@ -18,10 +20,15 @@ from touchstone.protocol.spec.game.round_seals import get_seal_audits_window, ge
 from touchstone.protocol.spec.game.seat_payments import get_pay_out_flaw
 from touchstone.protocol.spec.game.settling import get_settled_until
 from touchstone.protocol.spec.game.silence import find_silent_seats
-from touchstone.protocol.spec.game.state import GameState
-from touchstone.protocol.spec.game.task_closing import is_closable, is_epoch_done
+from touchstone.protocol.spec.game.state import GameState, Seat
+from touchstone.protocol.spec.game.task_closing import is_closable, is_epoch_done, is_idle
 from touchstone.protocol.spec.game.terms import SILENCES_MAX
-from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from, is_start_alive
+from touchstone.protocol.spec.game.timing import (
+    compute_draw_window,
+    get_closing_from,
+    is_over,
+    is_start_alive,
+)
 
 SETTLE_SEATS = 24
 """The seats that are settled in one transaction."""
@@ -89,12 +96,19 @@ def _list_ends(state: GameState, block: int) -> Iterator[GameCall]:
 def _list_settlements(state: GameState, block: int) -> Iterator[GameCall]:
     for number, seat in state.seats.items():
         until = get_settled_until(state, seat, block)
-        if until >= seat.settled:
+        if until >= seat.settled and is_worth_settling(state, seat, until, block):
             yield calls.SettleSeat(number, until)
     if is_epoch_done(state):
         yield calls.FreeEpoch()
     if is_closable(state, block):
         yield calls.CloseGame()
+
+
+def is_worth_settling(state: GameState, seat: Seat, until: int, block: int) -> bool:
+    """Returns whether a settlement moves money or lets a seat go. If not, nobody waits for it."""
+    epochs = range(get_epoch(seat.settled), get_epoch(until) + 1)
+    is_leaving = seat.status != SeatStatus.OPEN or is_over(state, block)
+    return is_leaving or not all(is_idle(state, seat, epoch) for epoch in epochs)
 
 
 def _list_pay_outs(state: GameState, block: int) -> Iterator[GameCall]:

@@ -6,7 +6,6 @@ import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
-import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
 import {Trees} from "../Trees.sol";
 import {StatementWorld} from "./StatementWorld.sol";
@@ -105,7 +104,7 @@ abstract contract AsksWorld is StatementWorld {
 
     function assertOpen(uint256 seat, uint256 count) internal view {
         (uint256 open,) = seatBook.openOn(task, seat);
-        assertEq(OpenCounts.total(open), count, "open on the seat");
+        assertEq(open, count, "open on the seat");
     }
 }
 

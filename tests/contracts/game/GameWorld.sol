@@ -601,15 +601,20 @@ abstract contract GameWorld is Test {
     {
         bytes memory signature = signAs(account, digestOf(Statements.hash(vote)));
         (handed.r, handed.vs) = abi.decode(signature, (bytes32, bytes32));
-        handed.place = uint256(vote.slot) << 64 | uint256(vote.draw) << 56 | uint256(vote.rank) << 48
-            | uint256(vote.word) << 40 | uint256(isOpened ? 1 : 0) << 32 | vote.namedLeaf;
-        (handed.startLeaf, handed.a, handed.b) = (vote.startLeaf, vote.endLeaf, vote.seal);
-        if (!isOpened) return handed;
+        (handed.slot, handed.draw, handed.rank) = (vote.slot, uint8(vote.draw), uint8(vote.rank));
+        (handed.word, handed.isOpened, handed.namedLeaf) = (uint8(vote.word), isOpened, vote.namedLeaf);
+        handed.startLeaf = vote.startLeaf;
+        if (!isOpened) {
+            (handed.endLeaf, handed.seal) = (vote.endLeaf, vote.seal);
+            return handed;
+        }
         uint256 solver = seatIn(vote.round, vote.slot);
-        handed.a = stateRootAt(vote.round, solver, vote.segment + 1);
-        handed.b = boundarySalt(vote.round, solver, vote.segment + 1);
-        handed.c = ownEndRoot(vote.round, vote.slot, vote.segment, uint256(vote.word));
-        handed.d = sealSalt(vote.round, vote.slot, vote.draw, vote.rank);
+        handed.opening = Statements.Opening(
+            stateRootAt(vote.round, solver, vote.segment + 1),
+            boundarySalt(vote.round, solver, vote.segment + 1),
+            ownEndRoot(vote.round, vote.slot, vote.segment, uint256(vote.word)),
+            sealSalt(vote.round, vote.slot, vote.draw, vote.rank)
+        );
     }
 
     /// @dev The drawn auditor's vote.

@@ -4,46 +4,44 @@ pragma solidity ^0.8.28;
 import {GameTerms} from "../../../contracts/game/GameTypes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {IVotes} from "../../../contracts/game/interfaces/IVotes.sol";
-import {Statements} from "../../../contracts/libraries/Statements.sol";
 import {GameWorld} from "./GameWorld.sol";
 
 /// @title Majorities of merge signatures, other contracts' calls, and gas.
 contract VotesTest is GameWorld {
     // Majorities -------------------------------------------------------------------------------------------------
-    function test_requireMajority_signers_areCounted() public {
+    /// @dev Of whom the signatures count, and that more than half must.
+    function test_post_signers_areCounted() public {
         begin(3, 6, 3);
         playToDraw(0);
         acceptAll(0);
-        Statements.MergeSignature memory merge = mergeOf(0, 7, "root");
         bytes memory three = signMerge(0, 7, "root", 7);
-        assertEq(votes.requireMajority(task, merge, 7, 7, three), 7, "all");
-        assertEq(votes.requireMajority(task, merge, 7, 6, signMerge(0, 7, "root", 6)), 6, "two of three");
-        assertEq(votes.requireMajority(task, merge, 3, 7, three), 3, "those of the seats");
-        _noMajority(merge, 7, 1, signMerge(0, 7, "root", 1), 1);
-        _noMajority(merge, 3, 1, signMerge(0, 7, "root", 1), 1);
-        _noMajority(merge, 7, 7, signMerge(0, 7, "other", 7), 0);
-        _noMajority(merge, 7, 6, signMerge(0, 7, "root", 3), 0);
-        _noMajority(merge, 7, 7, signMerge(0, 7, "root", 1), 1);
+        _posts(7, three, 7);
+        _posts(6, signMerge(0, 7, "root", 6), 6);
+        _noMajority(1, signMerge(0, 7, "root", 1), 1);
+        _noMajority(7, signMerge(0, 7, "other", 7), 0);
+        _noMajority(6, signMerge(0, 7, "root", 3), 0);
+        _noMajority(7, signMerge(0, 7, "root", 1), 1);
         bytes memory cut = signMerge(0, 7, "root", 3);
         assembly ("memory-safe") {
             mstore(cut, 127)
         }
-        _noMajority(merge, 7, 3, cut, 1);
-        _noMajority(merge, 7, 0x70, three, 0);
+        _noMajority(3, cut, 1);
+        _noMajority(0x70, three, 0);
         bytes memory spoilt = signMerge(0, 7, "root", 7);
         spoilt[70] = bytes1(uint8(spoilt[70]) ^ 1);
-        assertEq(votes.requireMajority(task, merge, 7, 7, spoilt), 5, "the second is not good");
+        _posts(7, spoilt, 5);
     }
 
-    function _noMajority(
-        Statements.MergeSignature memory merge,
-        uint64 seats,
-        uint64 signers,
-        bytes memory signatures,
-        uint256 good
-    ) private {
-        vm.expectRevert(abi.encodeWithSelector(IRefusals.NoMajority.selector, seats, good));
-        votes.requireMajority(task, merge, seats, signers, signatures);
+    function _posts(uint64 signers, bytes memory signatures, uint64 good) private {
+        uint256 before = vm.snapshotState();
+        rounds.post(task, 0, 7, "root", signers, signatures);
+        assertEq(roundOf(0).signers, good, "signers");
+        vm.revertToState(before);
+    }
+
+    function _noMajority(uint64 signers, bytes memory signatures, uint256 good) private {
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NoMajority.selector, 7, good));
+        rounds.post(task, 0, 7, "root", signers, signatures);
     }
 
     // Gas --------------------------------------------------------------------------------------------------------

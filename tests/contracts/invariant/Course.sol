@@ -155,7 +155,8 @@ abstract contract Course is Arena {
         IVotes.HandedVote[] memory all = new IVotes.HandedVote[](1);
         all[0] = handSigned(vote, true, accountOf(to.seat));
         // What is opened is the seal of another account.
-        (all[0].c, all[0].d) = (ownEndRoot(round, slot, from.segment, 0), sealSalt(round, slot, 0, 0));
+        all[0].opening.ownEndRoot = ownEndRoot(round, slot, from.segment, 0);
+        all[0].opening.sealSalt = sealSalt(round, slot, 0, 0);
         votes.judge(task, round, all);
         bool isRefused = votes.votesOf(task, round, slot, 0)[1] == before || vote.seal == 0;
         _require(isRefused, "a copied vote counts for nothing", before, slot);

@@ -5,7 +5,6 @@ import {RoundView, Phase, SeatStatus} from "../../../contracts/game/GameTypes.so
 import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IEvidence} from "../../../contracts/game/interfaces/IEvidence.sol";
-import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
 import {Slots} from "../../../contracts/game/libraries/Slots.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
@@ -51,7 +50,7 @@ abstract contract Court is Quarrels {
         (a.question.vote, a.question.leaf) = (vote, vote.namedLeaf);
         (a.question.seat, a.question.asker) = (uint32(a.place.seat), asker);
         (uint256 open,) = seatBook.openOn(task, a.place.seat);
-        a.bondWei = (1 + OpenCounts.total(open)) * terms.amounts.askBond;
+        a.bondWei = (1 + open) * terms.amounts.askBond;
         give(asker, a.bondWei);
         SignedVote memory signed = sign(vote, accountOf(a.place.seat));
         bytes memory data = abi.encodeCall(IAsks.ask, (task, signed, vote.namedLeaf, a.bondWei));
@@ -119,7 +118,7 @@ abstract contract Court is Quarrels {
         (c.merged, c.root, c.isRight) = (view_.merged, view_.root, isRight(0, view_));
         if (c.isRight && dice(3) != 0) return false;
         address contester = person("contester");
-        c.bondWei = (1 + OpenCounts.total(contesting().openOf(task))) * terms.amounts.contestBond;
+        c.bondWei = (1 + contesting().openOf(task)) * terms.amounts.contestBond;
         give(contester, c.bondWei);
         bytes32 salt = bytes32(dice(type(uint128).max));
         c.id = keccak256(abi.encode(task, uint256(0), c.root, contester, salt));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Phase, RoundView, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
+import {NO_DRAW, Phase, Proof, RoundView, SeatRole, SeatStatus, StatementRef} from "../../../contracts/game/GameTypes.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
@@ -245,14 +245,12 @@ contract Handler is Properties {
         _refused(who, address(purse), abi.encodeCall(IPurse.discard, (pot, 1)));
         _refused(who, address(purse), abi.encodeCall(IPurse.withdraw, ()));
         _refused(who, address(settlement), abi.encodeCall(ISettlement.fall, (task, 0, who)));
-        _refused(who, address(settlement), abi.encodeCall(ISettlement.burnRest, (task)));
         _refused(who, address(rounds), abi.encodeCall(IRounds.fall, (task, 0, false)));
         _refused(who, address(rounds), abi.encodeCall(IRounds.halt, (task)));
         _refused(who, address(tasks), abi.encodeCall(ISeats.leave, (task, solverSeat(0))));
-        _refused(who, address(tasks), abi.encodeCall(ISeats.retire, (task, solverSeat(0))));
-        uint256[] memory seats = new uint256[](1);
-        seats[0] = solverSeat(0);
-        _refused(who, address(votes), abi.encodeCall(IVotes.takeBucket, (task, seats[0], 0)));
+        StatementRef memory ref = StatementRef(0, 0, NO_DRAW, 0);
+        bytes memory data = abi.encodeCall(ISettlement.punish, (task, solverSeat(0), who, Proof.DISPUTED, ref));
+        _refused(who, address(settlement), data);
         copyOne();
         _count("success thief");
     }

@@ -137,7 +137,7 @@ abstract contract Properties is Holders {
     }
 
     function _claimsWei(uint256 seat, uint256 first, uint256 next) private view returns (uint256 dueWei) {
-        IVotes.Ends[] memory ends = votes.endsOf(task, first, next - 1);
+        IRounds.Facts[] memory ends = rounds.factsOf(task, first, next - 1);
         for (uint256 i = 0; i < ends.length; ++i) {
             RoundView memory view_ = roundOf(first + i);
             bool isIn = view_.pool >> (seat & 0xffff) & 1 == 1 && view_.phase != Phase.UNDONE;
@@ -207,7 +207,7 @@ abstract contract Properties is Holders {
     function _countEnds(uint256 next) private {
         _count("task closed");
         if (next == 0) return _count("task without a round");
-        IVotes.Ends[] memory ends = votes.endsOf(task, 0, next - 1);
+        IRounds.Facts[] memory ends = rounds.factsOf(task, 0, next - 1);
         for (uint256 round = 0; round < next; ++round) {
             RoundView memory view_ = roundOf(round);
             if (view_.phase == Phase.POSTED) _count("round merged");
@@ -215,7 +215,7 @@ abstract contract Properties is Holders {
             if (view_.phase == Phase.UNDONE) _count("round undone");
             uint256 missing = LibBit.popCount(uint64(Slots.all(view_.pool)) & ~view_.committed);
             _add("claim dropped", missing);
-            _add("claim accepted", LibBit.popCount(ends[round].accepted & ~ends[round].convicted));
+            _add("claim accepted", LibBit.popCount(ends[round].accepted));
             _add("claim convicted", LibBit.popCount(ends[round].convicted));
             _add("claim unserved", LibBit.popCount(ends[round].unserved));
             _add("claim rejected late", LibBit.popCount(ends[round].lateRejected));

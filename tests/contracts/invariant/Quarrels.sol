@@ -4,7 +4,6 @@ pragma solidity ^0.8.28;
 import {BoundaryProof, LeafProof} from "../../../contracts/Types.sol";
 import {RoundView, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
-import {OpenCounts} from "../../../contracts/game/libraries/OpenCounts.sol";
 import {Slots} from "../../../contracts/game/libraries/Slots.sol";
 import {IReferee} from "../../../contracts/interfaces/IReferee.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
@@ -103,7 +102,7 @@ abstract contract Quarrels is Course {
 
     function _open(Quarrel memory q) private returns (bool) {
         (, uint256 open) = seatBook.openOn(task, q.seat);
-        uint256 number = 1 + OpenCounts.total(open);
+        uint256 number = 1 + open;
         q.bondWei = number * terms.amounts.disputeBond;
         give(q.opener, q.bondWei);
         bytes32 salt = bytes32(++_salt);

@@ -14,6 +14,7 @@ import {
 import {Modules} from "../../../contracts/game/Module.sol";
 import {Purse} from "../../../contracts/game/Purse.sol";
 import {QuestionModule} from "../../../contracts/game/QuestionModule.sol";
+import {SeatLedger} from "../../../contracts/game/SeatLedger.sol";
 import {Seats} from "../../../contracts/game/Seats.sol";
 import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
 import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
@@ -43,11 +44,7 @@ contract SharesStub {
 }
 
 /// @title Seats of one task, and disputes that anybody opens and ends as it likes; of the rounds one, whose pool of solvers is given.
-contract SeatHarness is Seats, QuestionModule {
-    uint256 private _pool;
-    bool private _isHeld;
-    bool private _isOver;
-
+contract SeatHarness is Seats, SeatLedger, QuestionModule {
     constructor(Modules memory modules, DeploymentLimits memory limits_) Seats(modules) {
         _limits = limits_;
     }
@@ -55,6 +52,7 @@ contract SeatHarness is Seats, QuestionModule {
     function post(GameTerms memory terms) external returns (TaskId task) {
         task = TaskId.wrap("task");
         _tasks[task].terms = terms;
+        _lines[task].standsSince = uint40(block.number);
     }
 
     function open(TaskId task, uint256 seat, uint256 bondWei) external returns (uint256) {
@@ -67,33 +65,27 @@ contract SeatHarness is Seats, QuestionModule {
         else _returnBond(task, seat, 0, number, account);
     }
 
-    function _isAsking() internal pure override returns (bool) {
-        return false;
+    function _questionsOn(Record storage record) internal view override returns (uint16[9] storage) {
+        return record.disputes;
+    }
+
+    function _firstBondWei(TaskId task) internal view override returns (uint256) {
+        return _tasks[task].terms.amounts.disputeBond;
+    }
+
+    function convict(TaskId task, uint256[] memory seats, address finder, Proof proof) external returns (uint256) {
+        return _convict(task, seats, finder, proof);
     }
 
     // Rounds
-    function set(uint256 pool, bool isHeld, bool isOver_) external {
-        (_pool, _isHeld, _isOver) = (pool, isHeld, isOver_);
+    /// @dev One round was opened, and nobody has settled it; a task that was halted is over.
+    function set(TaskId task, uint64 pool, bool isHeld, bool isOver) external {
+        RoundLine storage line = _lines[task];
+        line.ring[0].pool = pool;
+        (line.nextRound, line.isHalted) = (isHeld ? 1 : 0, isOver);
     }
 
     function sync(TaskId) external {}
-    function requireJoinable(TaskId) external view {}
-
-    function nextRound(TaskId) external pure returns (uint256) {
-        return 0;
-    }
-
-    function heldTo(TaskId) external view returns (uint256) {
-        return _isHeld ? 1 : 0;
-    }
-
-    function poolsOf(TaskId, uint256) external view returns (uint256, uint256, uint256) {
-        return (_pool, 0, 0);
-    }
-
-    function isOver(TaskId) external view returns (bool) {
-        return _isOver;
-    }
 }
 
 /// @title One solver's seat with any stake: it is locked while something can be asked of it, slashed once and for its stake, and bonds come back.
@@ -187,7 +179,7 @@ abstract contract SeatChecks {
     /// @dev What is paid out was not in a pool that may be asked, had no question, and left or the task is over; it is the whole stake, once.
     function _checkLocked(uint256 stakeWei, bool isLeaving, bool isHeld, bool isOver, bool isAsked) internal {
         _join(stakeWei, isLeaving);
-        tasks.set(1, isHeld, isOver);
+        tasks.set(task, 1, isHeld, isOver);
         if (isAsked) {
             _fund(OTHER, 30);
             vm.prank(OTHER);

@@ -7,9 +7,10 @@ from tests.kit.plays.collection import Plays
 from tests.kit.plays.contests import fells
 from tests.kit.plays.rounds import make_running
 from tests.kit.plays.settlement import accept_rest
-from tests.kit.plays.votes import make_drawn
+from tests.kit.plays.votes import make_drawn, require_words
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game.enums import ProofKind
+from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, restitution_of
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -36,7 +37,7 @@ def make_signed(name: str, *signers: str, **changes: Any) -> World:
 
 @PLAYS.add
 def a_claim_costs_its_stake() -> World:
-    """The finder gets a capped part, the submitter a quarter, the rest is burned."""
+    """The finder gets a capped part, the submitter a quarter, the rest is burned once the number is free."""
     world = make_running("a claim costs its stake")
     world.plays_round()
     world.anybody("ann").commits(fault="delta")
@@ -47,13 +48,14 @@ def a_claim_costs_its_stake() -> World:
     zoe = world.anybody("zoe")
     zoe.convicts(make_place(world, 1, "ann", draw=None), ProofKind.DELTA_LEAF)
     assert (world.get_credit("zoe"), world.get_credit("submitter")) == (150, 500)
-    assert world.state.purse.get_wei(BURNED) == 1_350
+    assert get_stake(world.state, world.get_seat("ann").number) == 1_350, "held"
     world.posts()
     world.winds_down()
     world.passes_duties()
     world.all_settle()
     assert world.get_credit("ann") == 0, "nor does it get the pay of round 0"
     world.ends()
+    assert world.state.purse.get_wei(BURNED) >= 1_350
     return world
 
 
@@ -248,7 +250,7 @@ def an_empty_escrow_refunds_nothing() -> World:
     world = make_running("an empty escrow refunds nothing", amounts=amounts)
     world.anybody("ann").commits(fault="delta")
     world.anybody("zoe").convicts(make_place(world, 0, "ann", draw=None), ProofKind.DELTA_LEAF)
-    assert world.get_credit("submitter") == 0 and world.state.purse.get_wei(BURNED) == 1_850
+    assert (world.get_credit("submitter"), world.get_stake("ann")) == (0, 1_850)
     return world
 
 
@@ -266,6 +268,80 @@ def later_rounds_are_undone_and_made_good() -> World:
     with world.refuses("NotLate"):
         world.stands()
     world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def signers_that_were_convicted_first_still_pay() -> World:
+    """A friend convicts both before their root falls. What is left of their stakes pays for the undone work;
+    finder and submitter have no second share of it."""
+    world = make_drawn("signers that were convicted first still pay")
+    world.all_accept()
+    world.posts(signers=["ann", "bob"])
+    for name, fault in (("ann", "delta"), ("bob", "delta"), ("cid", "")):
+        world.anybody(name).commits(fault=fault)
+    world.draws()
+    world.all_accept()
+    world.posts()
+    for name in ("ann", "bob"):
+        world.anybody("zoe").convicts(make_place(world, 1, name, draw=None), ProofKind.DELTA_LEAF)
+    before = world.get_credit("submitter")
+    fells(world, 0, "fay")
+    assert world.state.purse.get_wei(restitution_of(0)) == 100, "cid's"
+    assert (world.get_credit("fay"), world.get_credit("submitter")) == (300, before), "the bond alone"
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def one_signer_was_convicted_first() -> World:
+    """What was held of it and what is left of the others pay together, and the rest is burned at once."""
+    world = make_drawn("one signer was convicted first")
+    world.all_accept()
+    world.posts(signers=["ann", "bob"])
+    world.anybody("ann").commits(fault="delta")
+    for name in ("bob", "cid"):
+        world.anybody(name).commits()
+    world.draws()
+    world.all_accept()
+    world.posts()
+    world.anybody("zoe").convicts(make_place(world, 1, "ann", draw=None), ProofKind.DELTA_LEAF)
+    fells(world, 0, "fay")
+    assert (world.state.purse.get_wei(restitution_of(0)), world.get_credit("fay")) == (100, 300 + 150)
+    assert world.state.purse.get_wei(BURNED) == 2 * 1_350 - 100
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_false_reject_that_is_proven_at_once_counts_no_more() -> World:
+    """Its draw was undecided: the reserves decide without it, and the claim has its pay. Once its draw is
+    decided, a vote stays."""
+    world = World("a false reject that is proven at once counts no more", rounds=3)
+    world.solvers("ann", "bob", "cid")
+    world.verifiers(*(f"verifier {number}" for number in range(18)))
+    world.starts()
+    world.all_commit()
+    world.draws()
+    closed = world.state.rounds[0].closed or 0
+    world.votes("ann", REJECT_STATE, is_opened=False)
+    world.votes("bob", REJECT_STATE, rank=0, is_opened=False)
+    world.votes("bob", ACCEPT, rank=1, is_opened=False)
+    convicts_auditor(world, 0, "ann")
+    require_words(world, "ann", 0)
+    world.comes_to(closed + 10)
+    for rank in (1, 2):
+        world.votes("ann", ACCEPT, rank=rank)
+    accept_rest(world, 0, "cid")
+    world.votes("bob", ACCEPT, rank=2)
+    convicts_auditor(world, 0, "bob")
+    require_words(world, "bob", 0, REJECT_STATE, ACCEPT, ACCEPT)
+    world.posts_late()
+    assert len(world.state.rounds[0].merged) >= 2
+    world.winds_down()
     world.ends()
     return world
 
@@ -495,8 +571,7 @@ def a_false_word_of_another_seat_restores_nothing() -> World:
 
 @PLAYS.add
 def modules_alone_move_stakes_and_rounds() -> World:
-    """Nobody else convicts, fells a root, burns what is left, opens or undoes a round; and no module does
-    what is another one's."""
+    """Nobody but `Game` convicts, fells a root or undoes a round."""
     world = make_running("modules alone move stakes and rounds")
     seat, zoe = world.get_seat("ann").number, world.get_party("zoe").address
     ref = (0, 0, (1 << 32) - 1, 0)
@@ -504,13 +579,11 @@ def modules_alone_move_stakes_and_rounds() -> World:
     moves: tuple[ContractCall, ...] = (
         punish,
         ("Settlement", "fall", world.task, 0, zoe),
-        ("Settlement", "burnRest", world.task),
-        ("Rounds", "begin", world.task, bytes(32)),
         ("Rounds", "fall", world.task, 0, False),
     )
     for made in moves:
         world.send_refused("NotModule", "zoe", *made)
-    wrong = zip(("Contests", "Asks", "Evidence", "Settlement", "Disputes"), moves, strict=True)
+    wrong = zip(("Contests", "Asks", "Settlement"), moves, strict=True)
     for module, made in wrong:
         world.send_refused("NotModule", module, *made)
     return world

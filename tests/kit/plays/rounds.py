@@ -7,6 +7,7 @@ from tests.kit.plays.collection import Plays
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind
+from touchstone.protocol.spec.game.purse import BURNED
 from touchstone.protocol.spec.game.timing import compute_draw_window
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -259,7 +260,8 @@ def a_draw_is_sealed_in_its_window() -> World:
 
 @PLAYS.add
 def a_draw_is_missed() -> World:
-    """Nobody seals: the claims are void without a fee, their pay is burned, and the base root stands."""
+    """Nobody seals: the claims are void without a fee, their pay stays the submitter's, and the base root
+    stands."""
     world = make_running("a draw is missed", rounds=3)
     world.all_commit()
     closed = world.closes()
@@ -274,6 +276,7 @@ def a_draw_is_missed() -> World:
     world.plays_round()
     world.plays_round()
     world.ends()
+    assert world.state.purse.get_wei(BURNED) == 0
     return world
 
 

@@ -93,23 +93,3 @@ def a_task_that_nobody_posted_is_unknown() -> World:
     ):  # fmt: skip
         world.send_refused("TaskUnknown", STRANGER, *call)
     return world
-
-
-@PLAYS.add
-def contracts_alone_change_a_task() -> World:
-    """What one contract does for another is refused to all accounts: who could count a query would hold a
-    stranger's stake for ever."""
-    world = make_running("contracts alone change a task")
-    task, account, seat = world.task, world.get_party(STRANGER).address, world.get_seat("ann").number
-    place = (0, 0, 0, 0)
-    for call in (
-        ("Seats", "freezePools", task), ("Seats", "retire", task, seat),
-        ("Seats", "bookSettlement", task, seat, 0, 0, 0, 0), ("Seats", "convict", task, [seat], account, 1),
-        ("Seats", "countQuestion", task, seat, 0, True, True),
-        ("Seats", "countQuestion", task, seat, 0, False, False),
-        ("Rounds", "begin", task, make_word("root")), ("Rounds", "fall", task, 0, False),
-        ("Votes", "markConvicted", task, 0, 0), ("Votes", "markRestored", task, place, 1),
-        ("Votes", "takeBucket", task, 1, 0),
-    ):  # fmt: skip
-        world.send_refused("NotModule", STRANGER, *call)
-    return world

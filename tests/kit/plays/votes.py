@@ -80,15 +80,14 @@ def a_spoilt_vote_is_skipped() -> World:
     """A place that does not exist, a word that is none, a bit changed: nothing counts, nothing is refused."""
     world = make_drawn("a spoilt vote is skipped")
     vote, _, auditor = world._vote(make_place(world, 0, "ann"), ACCEPT)
-    place, start, end, seal, *rest = hand_vote(vote, None, auditor, world.signing)
-    spoilt: list[tuple[Any, ...]] = [
-        (place + more, start, end, seal, *rest) for more in (3 << 64, 2 << 56, 3 << 48, 6 << 40, 1, 256 << 48)
-    ]
-    spoilt += [(place, bytes(32), end, seal, *rest), (place, start, _flip(end), seal, *rest)]
-    spoilt += [
-        (place, start, end, _flip(seal), *rest),
-        (place, start, end, seal, *rest[:2], bytes(32), rest[3]),
-    ]
+    good = hand_vote(vote, None, auditor, world.signing)
+    spoilt = [
+        good._replace(slot=3), good._replace(slot=1 << 8), good._replace(draw=2), good._replace(draw=255),
+        good._replace(rank=3), good._replace(rank=255), good._replace(word=0), good._replace(word=7),
+        good._replace(word=255), good._replace(named_leaf=1), good._replace(is_opened=True),
+        good._replace(start_leaf=bytes(32)), good._replace(end_leaf=_flip(good.end_leaf)),
+        good._replace(seal=_flip(good.seal)), good._replace(r=bytes(32)), good._replace(vs=_flip(good.vs)),
+    ]  # fmt: skip
     world.send_raw(STRANGER, "Votes", "judge", world.task, 0, spoilt)
     require_words(world, "ann", 0)
     return world
@@ -106,7 +105,7 @@ def nothing_is_drawn_yet() -> World:
     world.verifiers("vic", "wil", "xia")
     world.starts()
     world.all_commit()
-    empty = (0, *(bytes(32),) * 7)
+    empty = (0, 0, 0, 0, False, 0, *(bytes(32),) * 3, (bytes(32),) * 4, *(bytes(32),) * 2)
     world.send_raw(STRANGER, "Votes", "judge", world.task, 0, [empty])
     world.closes()
     with world.refuses("RoundUnknown"):
@@ -266,8 +265,8 @@ def a_claim_of_three_segments_has_one_draw() -> World:
     slot = world.get_slot("cid", 0)
     world.votes("cid", ACCEPT)
     vote, _, auditor = world._vote(make_place(world, 0, "cid"), ACCEPT)
-    place, *rest = hand_vote(replace(vote, draw=1), None, auditor, world.signing)
-    world.send_raw(STRANGER, "Votes", "judge", world.task, 0, [(place, *rest)])
+    handed = hand_vote(replace(vote, draw=1), None, auditor, world.signing)
+    world.send_raw(STRANGER, "Votes", "judge", world.task, 0, [handed])
     assert {one for one in world.list_places(0) if one[0] == slot} == {(slot, 0)}
     return world
 

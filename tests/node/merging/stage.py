@@ -97,8 +97,10 @@ async def finish(node: Member, index: int = 0) -> ClaimFinished:
 
 def hand(slot: int, word: VoteWord = VoteWord.ACCEPT, rank: int = 0, is_opened: bool = True) -> HandedVote:
     """A vote on draw 0 of a claim, as it is handed in."""
-    place = slot << 64 | rank << 48 | int(word) << 40 | int(is_opened) << 32
-    return HandedVote(place, *[bytes(32)] * 7)
+    none = bytes(32)
+    return HandedVote(
+        slot, 0, rank, int(word), is_opened, 0, none, none, none, (none, none, none, none), none, none
+    )
 
 
 def give(node: Member, *votes: HandedVote) -> None:

@@ -52,7 +52,7 @@ async def test_a_root_is_due_once_the_votes_at_hand_decide_all_claims(tmp_path: 
         await duty.perform(first.rooms.posting)
         ((name, sent),) = get_sent(first)
         assert name == "votes.judge_and_post"
-        assert [read_place(one)[0] for one in sent[2]] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
+        assert [read_place(one) for one in sent[2]] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
         assert (sent[3], sent[4]) == ([], 0b111) and len(sent[7]) == 64 * sent[6].bit_count() >= 128
 
 
@@ -74,7 +74,7 @@ async def test_votes_that_do_not_fit_beside_the_root_go_in_before_it(tmp_path: P
         assert alone == HandVotes(0, 3)
         await alone.perform(first.rooms.posting)
         ((name, sent),) = get_sent(first)
-        assert name == "votes.judge" and [read_place(one)[0] for one in sent[2]] == [(0, 0, 0), (1, 0, 0)]
+        assert name == "votes.judge" and [read_place(one) for one in sent[2]] == [(0, 0, 0), (1, 0, 0)]
         # The chain has counted those two.
         give(first, hand(2))
         stage.accept(0, 0, 1)

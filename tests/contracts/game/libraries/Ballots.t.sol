@@ -54,25 +54,23 @@ contract BallotsTest is Test {
                 if (code == 2 || code == 3) ++against;
             }
             (, bool isFailed) = Ballots.fateOf(votes);
-            assertEq(Ballots.countAgainst(votes), against, "against");
             assertEq(Ballots.isRejectedLate(votes), isFailed && against > 1, "rejected");
         }
     }
 
-    function test_lapOf_otherLaps_areEmpty() public pure {
-        uint256 word = uint256(2) << 243 | 77;
-        assertEq(Ballots.lapOf(word, 256), word, "first of its lap");
-        assertEq(Ballots.lapOf(word, 383), word, "last of its lap");
-        assertEq(Ballots.lapOf(word, 384), uint256(3) << 243, "the next");
-        assertEq(Ballots.lapOf(word, 255), uint256(1) << 243, "the one before");
-        assertEq(Ballots.lapOf(77, 127), 77, "lap 0");
-        assertEq(Ballots.lapOf(77, 128), uint256(1) << 243, "not of lap 1");
+    function test_castAndPay_changeOneRank() public pure {
+        uint256 votes = Ballots.cast(Ballots.cast(0, 2, Ballots.REJECT), 0, Ballots.ACCEPT);
+        assertEq(votes, 2 << 6 | 1, "two ranks");
+        assertEq(Ballots.pay(votes, 2), 6 << 6 | 1, "one paid");
+        assertEq(Ballots.codeAt(Ballots.pay(votes, 2), 2), 6, "REJECT with its opening");
     }
 
-    /// @dev 27 draws and the lap fill a word; the greatest round has lap 511.
-    function test_word_isFull() public pure {
-        assertEq(Ballots.BITS * Ballots.DRAWS, 243, "votes");
-        assertEq(Ballots.MASK, 511, "a draw");
-        assertEq(Ballots.lapOf(0, 65_535), uint256(511) << 243, "the last lap");
+    /// @dev 21 draws: twenty, and the late one.
+    function testFuzz_setIn_draws_keepApart(uint208 all, uint256 draw, uint256 votes) public pure {
+        (draw, votes) = (draw % 21, votes % 512);
+        uint208 changed = Ballots.setIn(all, draw, votes);
+        for (uint256 i = 0; i < 21; ++i) {
+            assertEq(Ballots.ofIn(changed, i), i == draw ? votes : Ballots.ofIn(all, i), "draw");
+        }
     }
 }

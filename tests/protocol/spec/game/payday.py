@@ -3,13 +3,14 @@
 It knows the rules in the words of the design, and nothing of the machine but its state and its events.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tests.protocol.spec.game.simulation import Simulation
 from touchstone.protocol.spec.audit_draws import count_draws
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.events import GameEvent, SeatJoined, SeatSettled, WeiMoved
+from touchstone.protocol.spec.game.events import EpochFreed, GameEvent, SeatJoined, SeatSettled, WeiMoved
 from touchstone.protocol.spec.game.purse import ESCROW, PotKind
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, Seat
 from touchstone.protocol.spec.statements import VoteWord
@@ -21,9 +22,10 @@ AGAINST = {VoteWord.REJECT_STATE, VoteWord.REJECT_DELTA, VoteWord.REJECT_START, 
 @dataclass
 class Bookkeeper:
     """settled: by seat the first round that it has not settled; got: wei that left the escrow in this call;
-    count: settlements that owed something."""
+    count: settlements that owed something; rounds: those before the last event."""
 
     settled: dict[int, int] = field(default_factory=dict)
+    rounds: Mapping[int, GameRound] = field(default_factory=dict)
     got: int = 0
     count: int = 0
 
@@ -35,6 +37,9 @@ class Bookkeeper:
             self.got += event.wei
         if isinstance(event, SeatSettled):
             self._check(world.state, world.state.seats[event.seat], event.until_round)
+        if isinstance(event, EpochFreed):
+            self._forget(world.state, 16 * event.epoch + 16)
+        self.rounds = world.state.rounds
         if not isinstance(event, WeiMoved):
             self.got = 0
 
@@ -44,6 +49,14 @@ class Bookkeeper:
         assert self.got == (0 if seat.status == SeatStatus.CLOSED else owed), "accepted work is paid"
         self.settled[seat.number] = until + 1
         self.count += owed > 0
+
+    def _forget(self, state: GameState, end: int) -> None:
+        """An epoch that is forgotten owes nothing to whoever has not settled it."""
+        for number, seat in state.seats.items():
+            left = range(self.settled[number], end)
+            owed = sum(compute_pay(state, seat, self.rounds[index]) for index in left)
+            assert owed == 0 or seat.status == SeatStatus.CLOSED, "nothing that is owed is forgotten"
+            self.settled[number] = max(self.settled[number], end)
 
 
 def compute_pay(state: GameState, seat: Seat, game_round: GameRound) -> int:

@@ -22,6 +22,7 @@ from touchstone.protocol.spec.game import bond_outcomes, compensation, convictin
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.events import SeatConvicted
+from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.purse import (
     BURNED,
     ESCROW,
@@ -79,11 +80,14 @@ def test_finder_and_submitter_get_a_quarter_each_at_most_rounded_down(
 
 
 def test_signers_that_were_convicted_before_share_in_no_fall() -> None:
-    """Closed once, slashed once; what is not owed is burned."""
+    """Closed once, slashed once: nobody has a share of the rest, which is held until the root falls. What is
+    not owed is burned."""
     draft = make_draft((2_000, 2_000))
     convicting.convict(draft, solver(0), ProofKind.DELTA_LEAF, FINDER, CLAIM)
     assert draft.events[0] == SeatConvicted(solver(0), ProofKind.DELTA_LEAF, CLAIM), "told before money moves"
-    assert draft.state.purse.get_wei(BURNED) == 1_350 and not draft.state.purse.get_wei(SLASHED)
+    purse = draft.state.purse
+    assert (purse.get_wei(BURNED), purse.get_wei(SLASHED)) == (0, 0)
+    assert get_stake(draft.state, solver(0)) == 1_350, "held"
     before = len(draft.events)
     convicting.convict_signers(draft, (solver(0), solver(1)), FINDER, 0, [])
     closed = [event.seat for event in draft.events[before:] if isinstance(event, SeatConvicted)]

@@ -25,7 +25,7 @@ from tests.protocol.spec.game.test_silence import play
 from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
 from touchstone.protocol.spec.game import calls, logged_game, round_machine
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.convicting import take_stakes
+from touchstone.protocol.spec.game.convicting import hold_pay, take_stakes
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.events import WeiMoved
 from touchstone.protocol.spec.game.log_values import list_bits
@@ -91,7 +91,8 @@ def test_what_is_open_has_its_chain_name_until_it_ends() -> None:
 def test_a_slash_is_shared_as_the_machine_shares_it(slashed: int, escrow: int, held: int) -> None:
     """The logs name neither part: they leave the task, to whom they go. Nothing stays between pots."""
     book = make_ledger({SLASHED: slashed, ESCROW: escrow})
-    book.share_slash(restitution_of(3) if held else None, held)
+    take_stakes(book, (), book.game.finder)
+    hold_pay(book, 3, held)
     machine = Draft(make_ledger({SLASHED: slashed, ESCROW: escrow}).state, 110)
     take_stakes(machine, (), "finder")
     machine.move(SLASHED, restitution_of(3), held)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Proof, SeatRole} from "../../../contracts/game/GameTypes.sol";
+import {SeatRole} from "../../../contracts/game/GameTypes.sol";
 import {GameWorld} from "./GameWorld.sol";
 
 /// @title Who sits in the pools that are frozen for rounds.
-contract SeatPoolsTest is GameWorld {
+contract PoolFreezingTest is GameWorld {
     // Modules ----------------------------------------------------------------------------------------------------
-    function test_views_ofPoolsAndSeats() public {
+    function test_poolOf_frozenPools_areBitmaps() public {
         begin(2, 6, 3);
         uint256[] memory words = seatBook.poolOf(task, SeatRole.VERIFIER, roundOf(0).verifiers);
         assertEq(words.length, 1, "one word");
@@ -19,28 +19,6 @@ contract SeatPoolsTest is GameWorld {
         close(0);
         (,, uint256 frozenTo,,,,) = lineNow();
         assertEq(frozenTo, 3, "the close has frozen round 2");
-        assertTrue(seatBook.isEnough(task, 3, 1, 1), "enough");
-        assertTrue(!seatBook.isEnough(task, 1, 1, 1), "one solver");
-        assertTrue(!seatBook.isEnough(task, 3, 0, 1), "no verifiers");
-        assertTrue(!seatBook.isEnough(task, 3, 1, 0), "no whistleblowers");
-        uint256[] memory seats = new uint256[](3);
-        (seats[0], seats[1], seats[2]) = (solverSeat(1), verifierSeat(5), verifierSeat(6));
-        address[] memory accounts = seatBook.voterAccounts(task, seats);
-        assertEq(accounts[0], person("solver1"), "solver");
-        assertEq(accounts[1], person("verifier5"), "verifier");
-        assertEq(accounts[2], address(0), "nobody");
-        punish(verifierSeat(5), Proof.ASKED, voteRef(0, 0, 0, 0));
-        punish(solverSeat(1), Proof.ASKED, claimRef(0, 1));
-        accounts = seatBook.voterAccounts(task, seats);
-        assertEq(accounts[0], person("solver1"), "a solver, convicted or not");
-        assertEq(accounts[1], address(0), "convicted");
-        seats[1] = verifierSeat(4);
-        accounts = seatBook.voterAccounts(task, seats);
-        assertEq(accounts[1], person("verifier4"), "not convicted");
-        assertEq(seatBook.closedSolvers(task), 2, "closed solvers");
-        assertTrue(!seatBook.isEnough(task, 3, 1, 1), "convicted ones do not count");
-        assertTrue(!seatBook.isFunded(task), "nor here");
-        assertEq(seatBook.voterAccounts(task, seats)[0], person("solver1"), "still its account");
     }
 
     /// @dev A copy is made where something has changed, and only there.

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {TaskId} from "../Types.sol";
+import {PoolFreezing} from "./PoolFreezing.sol";
+import {IRefusals} from "./interfaces/IRefusals.sol";
+import {IRounds} from "./interfaces/IRounds.sol";
+
+/// @title Closes a round when its time is over, and freezes the pools of the round after next.
+/// @dev Twin of `protocol/spec/game/timing.py`.
+abstract contract RoundClosing is PoolFreezing, IRounds {
+    /// @inheritdoc IRounds
+    function sync(TaskId task) external {
+        _sync(task, _lines[task]);
+    }
+
+    /// @dev The rounds of a task, the clock taken into account.
+    function _lineOf(TaskId task) internal returns (RoundLine storage line) {
+        line = _lines[task];
+        if (line.standsSince == 0) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
+        _sync(task, line);
+    }
+
+    /// @dev What the closing block still changed counts, what a later block changes does not.
+    function _sync(TaskId task, RoundLine storage line) private {
+        if (line.live == 0) return;
+        uint256 number = line.live - 1;
+        Round storage round = _roundAt(task, number);
+        if (round.isClosed) return;
+        uint256 closing = _closingBlock(round, _tasks[task].terms.windows);
+        if (block.number <= closing) return;
+        (round.closing, round.isClosed) = (uint40(closing), true);
+        emit RoundClosed(task, number, closing);
+        if (line.frozenTo == number + 2) _freeze(task, line, number + 2, number + 3);
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.28;
+
+import {TaskId} from "../Types.sol";
+import {AuditDraw} from "../libraries/AuditDraw.sol";
+import {GameStorage} from "./GameStorage.sol";
+import {EPOCH_ROUNDS, GameTerms, GameWindows, Phase, RING_ROUNDS} from "./GameTypes.sol";
+import {Module} from "./Module.sol";
+import {IRefusals} from "./interfaces/IRefusals.sol";
+import {Slots} from "./libraries/Slots.sol";
+
+/// @title Reads rounds, and says from when to when something of them counts.
+/// @dev A round is read as it is stored: call `sync` before where one whose closing block is past must look closed. Twin of `timing.py` and
+/// `claim_status.py` in `protocol/spec/game`.
+abstract contract RoundReading is GameStorage, Module {
+    /// @dev In `Round.lateBy`: a closing seed draws the late audits.
+    uint32 internal constant CLOSING = 1 << 31;
+
+    /// @dev What has become of a round's claims at this block, as `IRounds.Fates`.
+    struct ClaimFates {
+        uint64 accepted;
+        uint64 mergeable;
+        uint64 undecided;
+        uint64 open;
+    }
+
+    // Rounds ----------------------------------------------------------------------------------------------------------
+    /// @dev What the ring has in the place of a round.
+    function _roundAt(TaskId task, uint256 round) internal view returns (Round storage) {
+        return _lines[task].ring[round % RING_ROUNDS];
+    }
+
+    /// @dev A round that was opened and is not forgotten.
+    function _roundOf(TaskId task, uint256 round) internal view returns (Round storage) {
+        RoundLine storage line = _lines[task];
+        bool isKept = round / EPOCH_ROUNDS >= line.freedEpochs;
+        if (round >= line.nextRound || !isKept) revert IRefusals.RoundUnknown(round);
+        return _roundAt(task, round);
+    }
+
+    /// @dev 0 while it takes commitments, or until its close is written down.
+    function _closedAt(Round storage round) internal view returns (uint256) {
+        return round.isClosed ? round.closing : 0;
+    }
+
+    /// @dev The outer root of a posted round.
+    function _rootOf(TaskId task, uint256 round) internal view returns (bytes32) {
+        RoundLine storage line = _lines[task];
+        if (_roundAt(task, round).fallen != 0) return line.reposted[round];
+        return round + 1 < line.nextRound ? _roundAt(task, round + 1).base : line.root;
+    }
+
+    function _lateSeed(TaskId task, Round storage round) internal view returns (bytes32) {
+        if (round.lateFrom == 0) return 0;
+        uint32 by = round.lateBy;
+        return by >= CLOSING ? _lines[task].closingSeeds[by - CLOSING] : _roundAt(task, by).seed;
+    }
+
+    // The line of rounds ----------------------------------------------------------------------------------------------
+    /// @dev Whether a start was asked for and can still be sealed.
+    function _isStartAlive(RoundLine storage line) internal view returns (bool) {
+        uint256 startBlock = line.startBlock;
+        return startBlock != 0 && !line.isHalted && block.number <= startBlock + _limits.sealBlocks;
+    }
+
+    /// @dev Whether no round runs or is to come.
+    function _isOver(TaskId task) internal view returns (bool) {
+        (RoundLine storage line, GameTerms storage terms) = (_lines[task], _tasks[task].terms);
+        if (line.live != 0) return false;
+        if (line.isHalted || line.nextRound >= terms.rounds) return true;
+        return !_isStartAlive(line) && block.number >= uint256(line.standsSince) + terms.windows.dispute;
+    }
+
+    // Claims ----------------------------------------------------------------------------------------------------------
+    function _hasClaim(Round storage round, uint256 slot) internal view returns (bool) {
+        return round.committed >> slot & 1 == 1;
+    }
+
+    /// @dev Zeros where there is none.
+    function _claimAt(Round storage round, uint256 slot) internal view returns (bytes32 root, uint256 segments) {
+        if (!_hasClaim(round, slot)) return (0, 0);
+        KeptClaim storage claim = round.claims[slot];
+        return (claim.root, claim.segments);
+    }
+
+    function _wholeSegments(GameTerms storage terms) internal view returns (uint256) {
+        return terms.innerSteps / terms.segmentSteps;
+    }
+
+    /// @param closedSeats numbers of closed solver seats
+    function _fatesOf(Round storage round, GameTerms storage terms, uint256 closedSeats)
+        internal
+        view
+        returns (ClaimFates memory fates)
+    {
+        if (_isUndrawn(round, terms)) return fates;
+        uint256 auditMax = terms.windows.auditMax;
+        fates.accepted = round.accepted & ~round.convicted;
+        fates.mergeable = fates.accepted & ~round.refused;
+        fates.undecided = _openClaims(round, terms, closedSeats, auditMax);
+        fates.open = _openClaims(round, terms, closedSeats, 2 * auditMax);
+    }
+
+    /// @dev Claims that nothing has decided, until so many blocks after the close. Those of closed seats are void, and all claims of a round whose draw was
+    /// missed.
+    /// @param closedSeats numbers of closed solver seats
+    function _openClaims(Round storage round, GameTerms storage terms, uint256 closedSeats, uint256 blocks)
+        internal
+        view
+        returns (uint64)
+    {
+        bool isOver = round.isClosed && block.number > round.closing + blocks;
+        if (isOver || _isUndrawn(round, terms)) return 0;
+        uint256 decided = round.accepted | round.refused | round.convicted;
+        return round.committed & ~uint64(decided | Slots.slotsOf(round.pool, closedSeats));
+    }
+
+    /// @dev Whether the randomness that draws its audits can be proven no more.
+    function _isUndrawn(Round storage round, GameTerms storage terms) private view returns (bool) {
+        if (round.isDrawn || !round.isClosed) return false;
+        (, uint256 last) = _drawWindow(round.closing, terms.windows);
+        return block.number > last;
+    }
+
+    // Windows ---------------------------------------------------------------------------------------------------------
+    /// @dev Whose randomness is the beacon of a round that was not dealt when it opened.
+    function _beaconBlock(Round storage round, GameWindows storage windows) internal view returns (uint256) {
+        return AuditDraw.gridBlock(uint256(round.opened) + windows.delay, windows.drawGrid);
+    }
+
+    /// @dev The last block that takes commitments, as far as the commitments so far decide it.
+    function _closingBlock(Round storage round, GameWindows storage windows) internal view returns (uint256) {
+        if (round.closing != 0) return round.closing;
+        uint256 sharded = round.sharded;
+        if (sharded == 0) return _beaconBlock(round, windows) + _limits.sealBlocks;
+        uint256 last = sharded + windows.trainMax;
+        uint256 enough = round.enough;
+        return enough == 0 ? last : _min(_max(enough, sharded + windows.trainMin), last);
+    }
+
+    /// @dev First and last block in which the draw that is asked for at `fromBlock` can be sealed. The block before the first decides.
+    function _drawWindow(uint256 fromBlock, GameWindows storage windows)
+        internal
+        view
+        returns (uint256 first, uint256 last)
+    {
+        uint256 deciding = AuditDraw.gridBlock(fromBlock + windows.delay, windows.drawGrid);
+        first = deciding + 1;
+        last = _min(fromBlock + windows.auditMax / 3 - 1, deciding + _limits.sealBlocks);
+    }
+
+    /// @dev The last block in which a statement of the round can cost or earn something; never while the round has no root.
+    function _dutyUntil(Round storage round, GameWindows storage windows) internal view returns (uint256 until) {
+        Phase phase = round.phase;
+        if (phase == Phase.RUNNING || phase == Phase.FALLEN) return type(uint256).max;
+        (uint256 closing, uint256 lateFrom) = (round.closing, round.lateFrom);
+        (uint256 auditMax, uint256 dispute) = (windows.auditMax, windows.dispute);
+        uint256 asked = 2 * auditMax + windows.ask;
+        until = closing + dispute;
+        // A root that was posted again can be contested for longer.
+        if (phase == Phase.POSTED) until = _max(until, round.rootUntil);
+        if (round.isDrawn) until = _max(until, closing + asked);
+        if (lateFrom != 0) until = _max(until, lateFrom + _max(_max(3 * auditMax, dispute), asked));
+    }
+}
