@@ -85,6 +85,6 @@ def find_opening(
         return None
     if get_opening_flaw(draft.state, game_round, handed, draft.block) is not None:
         return None
-    if isinstance(made, VoteTaken):
-        return made.opening
-    return book.open_vote(made) if may_open(game, vote, draft.block) else None
+    if not may_open(game, vote, draft.block):
+        return None
+    return made.opening if isinstance(made, VoteTaken) else book.open_vote(made)

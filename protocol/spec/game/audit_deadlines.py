@@ -21,6 +21,8 @@ from touchstone.protocol.spec.game.timing import (
 )
 from touchstone.protocol.spec.statements import Vote, VoteWord
 
+PENDING_BLOCKS = 2
+"""The blocks that a call with an opening may wait until it is mined."""
 VOTE_SHARE = 3
 """One part in VOTE_SHARE of the time is reserved for the vote."""
 
@@ -82,12 +84,16 @@ def get_heard_until(state: GameState, place: AuditPlace) -> int:
 
 
 def may_open(state: GameState, vote: Vote, block: int) -> bool:
-    """Returns whether an auditor may open its vote now. It may once the draw is decided on chain, or together
-    with a primary's ACCEPT, which decides it. Earlier, reserves could copy the opening."""
-    if vote.word not in OPENED_WORDS:
+    """Returns whether an opening may be shown in a call for `block`. It may once the draw is decided on
+    chain, because reserves could copy an earlier one. A primary's ACCEPT decides its draw, so its opening may
+    come with it while no vote of a reserve could count before a call that waits for some blocks."""
+    game_round = state.rounds[vote.round]
+    start = get_votes_from(state, game_round, vote.draw)
+    if vote.word not in OPENED_WORDS or start is None:
         return False
     is_deciding = vote.rank == 0 and vote.word == VoteWord.ACCEPT
-    return is_deciding or is_draw_over(state, state.rounds[vote.round], vote.slot, vote.draw, block)
+    is_first = block + PENDING_BLOCKS < compute_reserve_block(state, start)
+    return is_deciding and is_first or is_draw_over(state, game_round, vote.slot, vote.draw, block)
 
 
 def get_start(state: GameState, place: AuditPlace) -> int:

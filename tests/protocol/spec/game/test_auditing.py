@@ -1,7 +1,8 @@
 """Whose turn it is to audit what, until when it waits, and what a claim's moments carry over from."""
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +22,7 @@ from touchstone.protocol.spec.game.audit_deadlines import (
     get_heard_until,
     is_only_unserved,
     is_wanted,
+    may_open,
 )
 from touchstone.protocol.spec.game.drawn_audits import (
     AuditPlace,
@@ -33,7 +35,7 @@ from touchstone.protocol.spec.game.drawn_audits import (
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.previous_claim import find_last_merged
 from touchstone.protocol.spec.game.state import GameRound, GameState, Pool, SlotClaim, compute_seat_id
-from touchstone.protocol.spec.statements import VoteWord
+from touchstone.protocol.spec.statements import Vote, VoteWord
 
 
 @pytest.fixture
@@ -112,6 +114,24 @@ def test_windows_of_an_audit_by_hand(world: Simulation) -> None:
     assert compute_ends_until(game, primary.place, closed + 30) == closed + 40
     assert get_heard_until(game, primary.place) == closed + 90
     assert is_wanted(game, primary.place, closed + 60) and not is_wanted(game, primary.place, closed + 61)
+
+
+def test_an_accept_is_opened_where_no_reserve_can_come_before_it(world: Simulation) -> None:
+    """A reserve that sees a pending opening copies both ends out of it, once its own vote may come first."""
+    game, closed = world.get_now(), world.get_now().rounds[0].closed or 0
+    accept = cast(Vote, SimpleNamespace(round=0, slot=0, draw=0, rank=0, word=VoteWord.ACCEPT))
+    reserves = closed + game.terms.windows.audit_max // 3
+    shown = [may_open(game, accept, reserves - left) for left in (4, 3, 2, 0)]
+    assert shown == [True, True, False, False]
+    assert not may_open(game, replace_fields(accept, rank=1), reserves - 4)
+    assert not may_open(game, replace_fields(accept, word=VoteWord.REJECT_STATE), reserves - 4)
+    assert vote(world, 0, 0, 0, VoteWord.ACCEPT)
+    assert may_open(world.get_now(), accept, reserves), "decided on chain"
+
+
+def replace_fields(made: Vote, **fields: Any) -> Vote:
+    """The vote, but for these fields."""
+    return cast(Vote, SimpleNamespace(**{**vars(made), **fields}))
 
 
 def test_an_unserved_alone_counts_in_a_failed_draw_while_it_is_the_second(world: Simulation) -> None:
