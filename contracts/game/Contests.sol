@@ -7,7 +7,7 @@ import {Float32} from "../libraries/Float32.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {OuterMath} from "../libraries/OuterMath.sol";
 import {PositionalMerkle} from "../libraries/PositionalMerkle.sol";
-import {GameTerms, Phase, SeatRole} from "./GameTypes.sol";
+import {FANOUT_LEVELS, GameTerms, Phase, SeatRole} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
 import {RoundReading} from "./RoundReading.sol";
 import {SeatReading} from "./SeatReading.sol";
@@ -24,8 +24,6 @@ import {LibBit} from "solady/utils/LibBit.sol";
 contract Contests is SeatReading, RoundReading, IContests {
     using OpenCounts for uint16[9];
 
-    /// @notice Levels of a tree that one answer opens.
-    uint256 public constant FANOUT_LEVELS = 4;
     uint256 private constant WEIGHTS = 0;
     uint256 private constant ROOTS = 2;
 

@@ -2,50 +2,27 @@
 pragma solidity ^0.8.28;
 
 import {Limits} from "../Types.sol";
+import {
+    AUDITOR_SEATS_MAX,
+    DRAWS_MAX,
+    EPOCH_ROUNDS,
+    FALLS_MAX,
+    FANOUT_LEVELS,
+    NUMBER_MAX,
+    Phase,
+    Proof,
+    RANKS,
+    RING_ROUNDS,
+    ROUNDS_UNDER_WAY,
+    SeatRole,
+    SeatStatus,
+    SEGMENT_STEPS_MAX,
+    SILENCES_MAX,
+    SOLVER_SEATS_MAX
+} from "./GameTables.sol";
 
-/// @title Types of the round: roles, phases, the terms of a task and the limits of a deployment.
-/// @dev Twin of `protocol/spec/game/`. 
-
-/// @notice What a seat is for. A seat's id is role << 16 | number.
-enum SeatRole {
-    NONE,
-    SOLVER,
-    VERIFIER,
-    WHISTLEBLOWER
-}
-
-/// @notice OPEN sits in pools to come. LEAVING serves in frozen pools only, then its stake is paid out. CLOSED was convicted.
-enum SeatStatus {
-    NONE,
-    OPEN,
-    LEAVING,
-    CLOSED
-}
-
-/// @notice RUNNING until its root is posted or its base root stands. FALLEN: its posted root lost a contest and it waits for a new majority. UNDONE: an
-/// earlier root fell, so it merges nothing and pays no solver.
-enum Phase {
-    NONE,
-    RUNNING,
-    POSTED,
-    STANDING,
-    FALLEN,
-    UNDONE
-}
-
-/// @notice Why a seat was closed.
-enum Proof {
-    NONE,
-    BOUNDARY_ZERO,
-    DELTA_LEAF,
-    CARRIED_ROOT,
-    VOTE_LEAF,
-    TWO_STATEMENTS,
-    FALSE_WORD,
-    DISPUTED,
-    ASKED,
-    WRONG_MERGE
-}
+/// @title Types of the round: the terms of a task, the limits of a deployment, and what is read of rounds and seats.
+/// @dev Twin of `protocol/spec/game/`. Enumerations and numbers of the rules come from `GameTables`.
 
 /// @notice Windows and clocks, in blocks.
 /// @param delay from a close to the first block whose randomness may decide
@@ -211,12 +188,3 @@ struct StatementRef {
 }
 
 uint32 constant NO_DRAW = type(uint32).max;
-/// @dev Rounds whose pay adds up in one bucket.
-uint256 constant EPOCH_ROUNDS = 16;
-/// @dev Rounds until storage is used again.
-uint256 constant RING_ROUNDS = 128;
-/// @dev Falls after which a task is halted.
-uint256 constant FALLS_MAX = 8;
-uint256 constant RANKS = 3;
-uint256 constant SOLVER_SEATS_MAX = 64;
-uint256 constant AUDITOR_SEATS_MAX = 1024;

@@ -10,8 +10,8 @@ import {Pots} from "./libraries/Pots.sol";
 /// @title Books what settlement and convictions find about seats: pay, fees and slashes.
 /// @dev Twin of `settling.py` and `convicting.py` in `protocol/spec/game`.
 abstract contract SeatLedger is SeatSitting {
-    /// @notice Finder and submitter get at most one part in so many of a slash, each.
-    uint256 public constant SHARE_DIVISOR = 4;
+    /// @dev Finder and submitter get at most one part in so many of a slash, each.
+    uint256 private constant SHARE_DIVISOR = 4;
 
     /// @dev What a seat gets and gives: pay, what is burned of the escrow, and fees.
     struct Money {

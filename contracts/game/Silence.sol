@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
-import {Phase, SeatRole, SeatStatus} from "./GameTypes.sol";
+import {Phase, SeatRole, SeatStatus, SILENCES_MAX} from "./GameTypes.sol";
 import {SeatSitting} from "./SeatSitting.sol";
 import {VoteDraws} from "./VoteDraws.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
@@ -15,9 +15,6 @@ import {Slots} from "./libraries/Slots.sol";
 /// @dev Twin of `apply_mark_silent` in `protocol/spec/game/silence.py`.
 abstract contract Silence is SeatSitting, VoteDraws, ISettlement {
     using OpenCounts for uint16[9];
-
-    /// @notice Missed rounds or primary draws after which a seat is silent.
-    uint256 public constant SILENCES_MAX = 3;
 
     /// @inheritdoc ISettlement
     function markSilent(TaskId task, uint256 seat, MissedPlace[] calldata missed) external {

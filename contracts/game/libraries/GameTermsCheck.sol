@@ -5,10 +5,14 @@ import {EXACT_FORMAT} from "../../Types.sol";
 import {
     AUDITOR_SEATS_MAX,
     DeploymentLimits,
+    DRAWS_MAX,
     GameAmounts,
     GameTerms,
     GameWindows,
+    NUMBER_MAX,
     RANKS,
+    ROUNDS_UNDER_WAY,
+    SEGMENT_STEPS_MAX,
     SOLVER_SEATS_MAX
 } from "../GameTypes.sol";
 import {IRefusals} from "../interfaces/IRefusals.sol";
@@ -17,14 +21,8 @@ import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 /// @title Whether the terms of a task keep the limits of the deployment and can be played to their end.
 /// @dev Twin of `check_terms` in `protocol/spec/game/terms_check.py`: nodes ask the same before they join.
 library GameTermsCheck {
-    uint256 internal constant SEGMENT_STEPS_MAX = 20;
-    uint256 internal constant DRAWS_MAX = 20;
-    uint256 internal constant ROUNDS_MAX = type(uint16).max;
-    uint256 internal constant SEGMENTS_MAX = type(uint16).max;
     uint256 internal constant CHANCE_ONE = 1 << 16;
     uint256 private constant PARAMETERS_MAX = 1 << 31;
-    /// @dev Rounds whose worst time an ask may come late.
-    uint256 private constant ROUNDS_UNDER_WAY = 6;
     uint256 private constant FLOAT_ONE = 0x3f800000;
     uint256 private constant FLOAT_FOUR = 0x40800000;
 
@@ -81,7 +79,7 @@ library GameTermsCheck {
     }
 
     function _checkNumbers(GameTerms memory terms) private pure {
-        _range("rounds", terms.rounds, 1, ROUNDS_MAX);
+        _range("rounds", terms.rounds, 1, NUMBER_MAX);
         _range("draws", terms.draws, 1, DRAWS_MAX);
         _range("lateChance", terms.lateChance, 0, CHANCE_ONE);
         _range("solverSeats", terms.solverSeats, 1, SOLVER_SEATS_MAX);
@@ -98,7 +96,7 @@ library GameTermsCheck {
         _range("parameterCount", terms.parameterCount, 1, PARAMETERS_MAX);
         _range("segmentSteps", terms.segmentSteps, 1, SEGMENT_STEPS_MAX);
         uint256 segments = terms.innerSteps / terms.segmentSteps;
-        _range("innerSteps", segments, 1, SEGMENTS_MAX);
+        _range("innerSteps", segments, 1, NUMBER_MAX);
         _range("innerSteps", terms.innerSteps % terms.segmentSteps, 0, 0);
         _range("innerSteps", uint256(terms.rounds) * terms.innerSteps, 1, type(uint32).max);
         _range("carryMoments", terms.carryMoments, 0, 1);

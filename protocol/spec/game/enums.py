@@ -6,7 +6,7 @@ from touchstone.protocol.spec.statements import COMPARED, VoteWord
 
 
 class SeatRole(IntEnum):
-    """The role of a seat."""
+    """The role of a seat. The id of a seat is role << 16 | number."""
 
     SOLVER = 1
     VERIFIER = 2
