@@ -64,7 +64,7 @@ contract Contests is SeatReading, RoundReading, IContests {
         if (!isWhole || _parentOf(nodes, isFirst) != (isFirst ? _rootOf(task, contest_.round) : contest_.node)) {
             revert IRefusals.ProofInvalid("nodes");
         }
-        (contest_.node, contest_.answerer) = (_hashOf(nodes), msg.sender);
+        (contest_.nodesHash, contest_.answerer) = (_hashOf(nodes), msg.sender);
         emit NodesPosted(task, id, msg.sender, nodes, _turnTo(contest_, Turn.CONTESTER, terms));
     }
 
@@ -76,7 +76,7 @@ contract Contests is SeatReading, RoundReading, IContests {
     function nameChild(TaskId task, bytes32 id, uint256 child, bytes32[] calldata nodes) external {
         Contest storage contest_ = _onTurn(task, id, Turn.CONTESTER);
         if (msg.sender != contest_.contester) revert IRefusals.NotContester(contest_.contester, msg.sender);
-        if (_hashOf(nodes) != contest_.node) revert IRefusals.ProofInvalid("nodes");
+        if (_hashOf(nodes) != contest_.nodesHash) revert IRefusals.ProofInvalid("nodes");
         if (child >= nodes.length) revert IRefusals.ProofInvalid("child");
         GameTerms storage terms = _tasks[task].terms;
         if (contest_.level == 0) {

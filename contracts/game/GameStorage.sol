@@ -208,11 +208,12 @@ abstract contract GameStorage {
         bytes32 result;
     }
 
-    /// @dev Four words, of which a new contest writes the first and the third.
+    /// @dev Five words, of which a new contest writes the first and the third.
     /// @param bonds how many its contester has laid out
     /// @param level 0: the posted root; else 1 + the node's depth in its tensor tree
     /// @param posting what names the posting of the root: a root that falls and is posted again is another one, with clocks of its own
-    /// @param node that is contested (0 at level 0); while the contester is on turn, the hash of the posted nodes
+    /// @param node that is contested; 0 at level 0
+    /// @param nodesHash hash of the nodes that were posted last
     struct Contest {
         IContests.Turn turn;
         uint8 tensor;
@@ -225,6 +226,7 @@ abstract contract GameStorage {
         uint32 index;
         bytes32 posting;
         bytes32 node;
+        bytes32 nodesHash;
     }
 
     // The layout ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import {TaskId} from "../../Types.sol";
 /// The contester names the one that its own tree lacks. At the leaf anybody brings the inputs. Each turn has `respond` blocks. No answer, or no right leaf:
 /// the root FALLS. A right leaf, or a silent contester: it STANDS, half of the bond goes to who answered last, half is burned. Where the root is not
 /// posted any more the contest is MOOT, its bond returned.
-/// @dev Any number runs at once. Nothing is remembered of a tree but one hash, so an answer costs the same on every level.
+/// @dev Any number runs at once. Of a tree nothing is remembered but two hashes, so an answer costs the same on every level.
 interface IContests {
     /// @notice Whose move a contest waits for. The last three are ends.
     enum Turn {
