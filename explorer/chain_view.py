@@ -328,8 +328,8 @@ class ChainView:
             except BROKEN:
                 continue
             try:
-                disputes = self.chain.deployment.game
-                found = await find_number(self.chain.connection, disputes, event, numeric_format)
+                game = self.chain.deployment.game
+                found = await find_number(self.chain.connection, game, event, numeric_format)
                 shown = None if found is None else found.to_json()
             except EnvironmentFault as fault:
                 log.info("A conviction's transaction is not there yet: %s", fault)

@@ -138,15 +138,15 @@ class ShownNode:
 
 
 async def find_number(
-    connection: Connection, disputes: str, event: Event, numeric_format: str
+    connection: Connection, game: str, event: Event, numeric_format: str
 ) -> ConvictedNumber | None:
-    """Returns what the transaction of a conviction proved. `disputes` is the address of the contract;
-    `numeric_format` is the task's. None if it proved something else than an operation, or if another contract
-    passed the proof on, so that the transaction does not show the call. Raises EnvironmentFault if the
-    chain's node has lost the transaction."""
+    """Returns what the transaction of a conviction proved. `game` is the address of `Game`; `numeric_format`
+    is the task's. None if it proved something else than an operation, or if another contract passed the
+    proof on, so that the transaction does not show the call. Raises EnvironmentFault if the chain's node
+    has lost the transaction."""
     target, data = await connection.sent_call(event.transaction_hash)
-    entry = find_function(load_abi("Disputes"), "proveOperation")
-    if target != disputes or data[:SELECTOR_BYTES] != entry.selector:
+    entry = find_function(load_abi("Steps"), "proveOperation")
+    if target != game or data[:SELECTOR_BYTES] != entry.selector:
         return None
     try:
         values = decode_values(entry.inputs, data[SELECTOR_BYTES:])

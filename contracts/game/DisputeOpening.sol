@@ -12,7 +12,7 @@ import {IRefusals} from "./interfaces/IRefusals.sol";
 
 /// @title Opens a dispute of a claim or a vote, and narrows it down to one step.
 /// @notice What does not bind cannot be posted, so there is nothing to prove about it: who cannot bind is silent.
-abstract contract DisputeOpening is DisputeTurns {
+abstract contract DisputeOpening is DisputeTurns, IDisputes {
     // Opening ---------------------------------------------------------------------------------------------------------
     /// @inheritdoc IDisputes
     function disputeClaim(
@@ -188,13 +188,6 @@ abstract contract DisputeOpening is DisputeTurns {
         dispute.origin = _hashOf(roots);
         (dispute.localStep, dispute.globalStep) = (start.localStep, start.globalStep);
         emit StepRootsPosted(task, id, roots, _turnTo(dispute, Stage.NAME, respond));
-    }
-
-    /// @dev The bias corrections go by the local step, learning rate and data by the global one.
-    function _requireSteps(StateHeader calldata header, uint256 local, uint256 global) internal pure {
-        if (header.localStep != local || header.globalStep != global) {
-            revert WrongSteps(local, header.localStep, global, header.globalStep);
-        }
     }
 
     /// @inheritdoc IDisputes

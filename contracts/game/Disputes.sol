@@ -1,175 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {LeafProof, StateHeader, StepFacts, TaskId} from "../Types.sol";
-import {IReferee} from "../interfaces/IReferee.sol";
-import {Draw} from "../libraries/Draw.sol";
-import {StepProofs} from "../libraries/StepProofs.sol";
+import {TaskId} from "../Types.sol";
 import {DisputeOpening} from "./DisputeOpening.sol";
-import {GameTerms} from "./GameTypes.sol";
+import {SeatStatus} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
-import {QuestionModule} from "./QuestionModule.sol";
 import {IDisputes} from "./interfaces/IDisputes.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
-import {LibBit} from "solady/utils/LibBit.sol";
 
-/// @title Decides disputes: the trace of the named step, the leaves that are demanded, and proofs of one wrong number.
+/// @title Opens disputes, narrows each down to one step, and ends each where a clock has run out. What is said of the named step is in `Steps`.
 /// @notice Seen from outside it is `protocol/spec/game/disputes.py`; inside only computation and silence convict.
-/// @dev Every move of the claimant is bounded: k + 1 words, then three paths, then eight leaves in as many calls as it likes; of another's bytes it
-/// repeats none. Step roots are kept as one hash, and of the named step the two roots that count; who needs more finds it in the events.
+/// @dev The claimant posts k + 1 words. Step roots are kept as one hash, and of the named step the two roots that count; who needs more finds it in the
+/// events.
 contract Disputes is DisputeOpening {
-    /// @dev Leaves that the opener may demand.
-    uint256 private constant DEMANDED_LEAVES_MAX = 8;
-    /// @inheritdoc IDisputes
-    IReferee public immutable referee;
+    constructor(Modules memory modules) Module(modules) {}
 
-    constructor(Modules memory modules, IReferee referee_) Module(modules) {
-        referee = referee_;
+    /// @inheritdoc IDisputes
+    function end(TaskId task, bytes32 id) external {
+        Dispute storage dispute = _running(task, id);
+        Record storage record = _tasks[task].seatAt[dispute.seat];
+        if (record.status == SeatStatus.CLOSED) return _close(task, id, dispute, Stage.MOOT, address(0));
+        if (block.number <= dispute.clockBlock) revert IRefusals.NotLate(dispute.clockBlock, block.number);
+        Stage stage = dispute.stage;
+        if (stage == Stage.ROOTS || stage == Stage.TRACE || stage == Stage.LEAVES) _convict(task, id, dispute);
+        else _close(task, id, dispute, Stage.CLEARED, record.account);
     }
 
-    // The trace of a step ---------------------------------------------------------------------------------------------
     /// @inheritdoc IDisputes
-    function postTrace(
-        TaskId task,
-        bytes32 id,
-        StepFacts calldata facts,
-        bytes32 traceRoot,
-        StateHeader calldata start,
-        StateHeader calldata end_,
-        TraceProof calldata proof
-    ) external {
-        (Dispute storage dispute,) = _claimantsTurn(task, id, Stage.TRACE);
-        GameTerms storage terms = _tasks[task].terms;
-        StepProofs.requireFacts(terms.stepRoot, facts);
-        StepProofs.requireHeader(dispute.origin, start);
-        StepProofs.requireHeader(dispute.result, end_);
-        (uint256 local, uint256 global) = (uint256(dispute.localStep) + dispute.step, uint256(dispute.globalStep) + dispute.step);
-        _requireSteps(start, local, global);
-        _requireSteps(end_, local + 1, global + 1);
-        StepProofs.requireOutputs(facts, traceRoot, end_, proof);
-        dispute.result = traceRoot;
-        uint256 clock = _turnTo(dispute, Stage.PROVE, terms.windows.respond);
-        emit TracePosted(task, id, traceRoot, start, end_, clock);
-    }
-
-    // Leaves ----------------------------------------------------------------------------------------------------------
-    /// @inheritdoc IDisputes
-    function demandLeaves(TaskId task, bytes32 id, StepFacts calldata facts, LeafDemand[] calldata list)
+    function disputeOf(TaskId task, bytes32 id)
         external
-    {
-        Dispute storage dispute = _openersTurn(task, id, Stage.PROVE);
-        GameTerms storage terms = _tasks[task].terms;
-        StepProofs.requireFacts(terms.stepRoot, facts);
-        if (list.length == 0) revert NothingDemanded();
-        _requireBelow("leaves", DEMANDED_LEAVES_MAX + 1, list.length);
-        for (uint256 i = 0; i < list.length; ++i) {
-            LeafDemand calldata one = list[i];
-            _demands[id][i] = StepProofs.demandOf(facts, one.node, one.place, one.leafIndex);
-            emit LeafDemanded(task, id, i, one.node.number, one.place, one.leafIndex);
-        }
-        dispute.demanded = uint8(list.length);
-        emit LeavesDue(task, id, _turnTo(dispute, Stage.LEAVES, terms.windows.respond));
-    }
-
-    /// @inheritdoc IDisputes
-    function showLeaves(
-        TaskId task,
-        bytes32 id,
-        StateHeader calldata start,
-        IReferee.BufferOpening[] calldata openings
-    ) external {
-        (Dispute storage dispute,) = _claimantsTurn(task, id, Stage.LEAVES);
-        StepProofs.requireHeader(dispute.origin, start);
-        uint256 shown = dispute.shown;
-        _requireBelow("leaves", dispute.demanded + 1, shown + openings.length);
-        for (uint256 i = 0; i < openings.length; ++i) {
-            StepProofs.requireAnswer(_demands[id][shown], dispute.result, start, openings[i]);
-            emit LeafShown(task, id, shown++, openings[i].leaves);
-        }
-        dispute.shown = uint8(shown);
-        if (shown == dispute.demanded) _turnTo(dispute, Stage.LAST, _tasks[task].terms.windows.respond);
-    }
-
-    // Proofs ----------------------------------------------------------------------------------------------------------
-    /// @inheritdoc IDisputes
-    function proveOperation(
-        TaskId task,
-        bytes32 id,
-        StepFacts calldata facts,
-        StateHeader calldata start,
-        IReferee.NodeProof calldata node,
-        uint256 element,
-        bytes calldata openings
-    ) external {
-        (Dispute storage dispute,) = _provable(task, id, facts, start);
-        IReferee.StepContext memory context = IReferee.StepContext(facts, start, dispute.result);
-        if (!referee.judge(context, node, element, openings)) revert NoFault(element);
-        _convict(task, id, dispute);
-    }
-
-    /// @inheritdoc IDisputes
-    function proveDatum(
-        TaskId task,
-        bytes32 id,
-        StepFacts calldata facts,
-        StateHeader calldata start,
-        uint256 buffer,
-        uint256 position,
-        IReferee.BufferOpening calldata opening,
-        LeafProof calldata datum
-    ) external {
-        (Dispute storage dispute, GameTerms storage terms) = _provable(task, id, facts, start);
-        unchecked {
-            // A buffer before these three gives a number far above them.
-            _requireBelow("datum", 3, buffer - StepProofs.TOKENS_BUFFER);
-        }
-        uint256 claimed = StepProofs.tracedElement(facts, dispute.result, buffer, position, opening);
-        uint256 right;
-        if (buffer == StepProofs.SCALARS_BUFFER) {
-            right = StepProofs.scalarOf(facts, start, uint32(position), datum);
-        } else {
-            uint256 innerStep = uint256(dispute.segment) * terms.segmentSteps + dispute.step;
-            uint256 place = _sampleStart(task, dispute, facts, innerStep, position / facts.sequenceTokens);
-            place += position % facts.sequenceTokens + buffer - StepProofs.TOKENS_BUFFER;
-            right = StepProofs.datasetToken(facts, place, datum);
-        }
-        if (claimed == right) revert NoFault(position);
-        _convict(task, id, dispute);
-    }
-
-    /// @dev Whose data: the slot's shard, whether solver or auditor claims the step.
-    function _sampleStart(
-        TaskId task,
-        Dispute storage dispute,
-        StepFacts calldata facts,
-        uint256 innerStep,
-        uint256 row
-    ) private view returns (uint256) {
-        Round storage round = _roundAt(task, dispute.round);
-        (bytes32 beacon, uint256 seats) = (round.beacon, LibBit.popCount(round.pool));
-        uint256 shard = Draw.shard(beacon, dispute.slot, seats);
-        return Draw.sampleStart(beacon, shard, innerStep, row, facts.tokenCount, facts.sequenceTokens);
-    }
-
-    /// @dev A trace is posted, and the dispute not over.
-    function _provable(TaskId task, bytes32 id, StepFacts calldata facts, StateHeader calldata start)
-        private
         view
-        returns (Dispute storage dispute, GameTerms storage terms)
+        returns (Stage stage, uint256 clockBlock, uint256 step, bytes32 origin, bytes32 result, uint256 shown)
     {
-        Stage stage = _running(task, id).stage;
-        if (stage < Stage.PROVE) revert IRefusals.WrongTurn(uint256(stage), uint256(Stage.PROVE));
-        dispute = _openersTurn(task, id, stage);
-        terms = _tasks[task].terms;
-        StepProofs.requireFacts(terms.stepRoot, facts);
-        StepProofs.requireHeader(dispute.origin, start);
-    }
-
-    function _questionsOn(Record storage record) internal view override returns (uint16[9] storage) {
-        return record.disputes;
-    }
-
-    function _firstBondWei(TaskId task) internal view override returns (uint256) {
-        return _tasks[task].terms.amounts.disputeBond;
+        Dispute storage dispute = _disputes[task][id];
+        return (dispute.stage, dispute.clockBlock, dispute.step, dispute.origin, dispute.result, dispute.shown);
     }
 }

@@ -86,7 +86,7 @@ class DisputeAnswers:
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         proof = await asyncio.to_thread(prove_outputs, traced.tree)
         ends = (traced.tree.root, traced.start, traced.end)
-        await self.chain.disputes.post_trace(self.get_view().task, dispute.name, facts, *ends, proof)
+        await self.chain.steps.post_trace(self.get_view().task, dispute.name, facts, *ends, proof)
 
     async def show_leaves(self, dispute: InnerDispute) -> None:
         """Shows those demanded leaves that are not shown yet."""
@@ -94,7 +94,7 @@ class DisputeAnswers:
         demands = dispute.demands[len(dispute.shown) :]
         work = (_open_leaves, self.store, traced.tree, demands)
         openings = await self.recompute_queue.compute(dispute.clock, *work)
-        await self.chain.disputes.show_leaves(self.get_view().task, dispute.name, traced.start, openings)
+        await self.chain.steps.show_leaves(self.get_view().task, dispute.name, traced.start, openings)
 
     async def serve(self, dispute: InnerDispute) -> None:
         """Shows from now on the states of all steps of a disputed segment, and the trace of the named

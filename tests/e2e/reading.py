@@ -15,7 +15,12 @@ from touchstone.protocol.spec.game.inner_contest import InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import AskEnding, DisputeStage
 from touchstone.protocol.spec.game.state import GameState
 
-FUNCTIONS = {entry.selector: entry.name for entry in load_own_abi("Disputes") if entry.kind == "function"}
+FUNCTIONS = {
+    entry.selector: entry.name
+    for part in ("Disputes", "Steps")
+    for entry in load_own_abi(part)
+    if entry.kind == "function"
+}
 CONVICTED = "CONVICTED"
 
 

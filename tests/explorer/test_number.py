@@ -117,7 +117,7 @@ async def test_a_convictions_call_alone_shows_the_number() -> None:
     """Neither the program nor a tensor is needed. Where another contract passed the call on, its data prove
     nothing; where they are cut short, or are no node's, nothing is shown."""
     proof = prove_planted(Operation.SUBTRACT, make_training())
-    entry = find_function(load_abi("Disputes"), "proveOperation")
+    entry = find_function(load_abi("Steps"), "proveOperation")
     empty = [
         tuple(bytes(32) if part.kind == "bytes32" else 0 for part in one.items) for one in entry.inputs[2:4]
     ]

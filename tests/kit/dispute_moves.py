@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from tests.kit.world import World
 
 Move = tuple[str, tuple[Any, ...]]
-"""A function of `Disputes`, and its arguments behind the dispute's name."""
+"""A function of `Disputes` or `Steps`, and its arguments behind the dispute's name."""
 Place = tuple[int, int, int]
 """A node, a place of it (0 its output, 1 and up its operands), and a leaf of the buffer there."""
+ROOT_MOVES = ("postClaimRoots", "postVoteRoots", "nameStep")
+"""Functions of `Disputes`."""
 NEXT_STAGES = {
     "postClaimRoots": DisputeStage.NAME, "postVoteRoots": DisputeStage.NAME, "nameStep": DisputeStage.TRACE,
     "postTrace": DisputeStage.PROVE, "demandLeaves": DisputeStage.LEAVES,
@@ -138,7 +140,8 @@ class DisputeMoves:
     def write(self, move: Move) -> tuple[Any, ...]:
         """Returns a move as a call of the contracts."""
         function, arguments = move
-        return "Disputes", function, self.world.task, self.world.ids[self.number], *list_plain(arguments)
+        part = "Disputes" if function in ROOT_MOVES else "Steps"
+        return part, function, self.world.task, self.world.ids[self.number], *list_plain(arguments)
 
     def pass_turn(self, move: Move) -> None:
         """Notes where the dispute stands after a move that was taken."""

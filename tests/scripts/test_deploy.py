@@ -64,7 +64,7 @@ async def test_the_contracts_know_each_other_and_their_limits(placed: Placed, ch
     for name, address in placed.deployment.contracts().items():
         assert await chain.purse.is_module(address) == (name in ("Game", "Shares")), name
     assert await chain.purse.token() == placed.deployment.token
-    assert await chain.disputes.referee() == placed.deployment.referee
+    assert await chain.steps.referee() == placed.deployment.referee
     assert chain.limits == LIMITS_2S
     async with open_game_chain(placed.rpc_url, placed.deployment) as opened:
         assert opened.connection.poll_s == 2.0 / LOOKS_A_BLOCK, "a provider counts requests"

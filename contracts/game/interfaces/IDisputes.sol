@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {BoundaryProof, LeafProof, StateHeader, StepFacts, TaskId} from "../../Types.sol";
-import {IReferee} from "../../interfaces/IReferee.sol";
-import {IStepProofs} from "../../interfaces/IStepProofs.sol";
+import {BoundaryProof, TaskId} from "../../Types.sol";
 import {StatementRef} from "../GameTypes.sol";
 import {SignedVote} from "../StatementTypes.sol";
 
@@ -17,9 +15,10 @@ import {SignedVote} from "../StatementTypes.sol";
 /// Each turn has `respond` blocks, six turns at most. From the trace on the opener may prove a fault, of which the referee computes everything: then,
 /// and where the claimant is silent at its turn, the seat is CONVICTED. Where the opener is silent at its turn the dispute is CLEARED: half of its
 /// bond goes to the claimant, half is burned. Where the seat was convicted elsewhere meanwhile the dispute is MOOT, its bond returned.
+/// The moves from `postTrace` on are in `ISteps`.
 /// @dev Any number runs at once, the k-th open one on a seat costs k bonds. Nothing waits for another dispute, so each ends by a block that is known
-/// when it opens. Facts of the task's steps come with each call that needs them; they hash to `GameTerms.stepRoot`.
-interface IDisputes is IStepProofs {
+/// when it opens.
+interface IDisputes {
     /// @notice Where a dispute stands. The last three are ends.
     enum Stage {
         NONE,
@@ -32,16 +31,6 @@ interface IDisputes is IStepProofs {
         CLEARED,
         CONVICTED,
         MOOT
-    }
-
-    /// @notice A leaf that the claimant shall show.
-    /// @param node of the task's program, with its place there
-    /// @param place 0: the node's output, 1 and up: its operands; no constant, everybody has them
-    /// @param leafIndex index of the leaf in the buffer
-    struct LeafDemand {
-        IReferee.NodeProof node;
-        uint32 place;
-        uint32 leafIndex;
     }
 
     /// @notice A statement is disputed; its seat owes the states of all steps of the segment.
@@ -66,33 +55,6 @@ interface IDisputes is IStepProofs {
     /// @param step step of the segment, from 0
     /// @param clockBlock the last block for the next move
     event StepNamed(TaskId indexed task, bytes32 indexed dispute, uint256 step, uint256 clockBlock);
-    /// @notice The claimant posted the trace of the named step.
-    /// @param task the task
-    /// @param dispute name of the dispute
-    /// @param traceRoot root of the trace of the named step
-    /// @param start state before
-    /// @param end state after
-    /// @param clockBlock the last block for the next move
-    event TracePosted(TaskId indexed task, bytes32 indexed dispute, bytes32 traceRoot, StateHeader start, StateHeader end, uint256 clockBlock);
-    /// @notice The opener demands a leaf of a buffer of the trace, or of the state before the step.
-    /// @param task the task
-    /// @param dispute name of the dispute
-    /// @param number which one
-    /// @param node the node, with its place in the program
-    /// @param place 0 the output, then the operands
-    /// @param leafIndex index of the leaf in its buffer
-    event LeafDemanded(TaskId indexed task, bytes32 indexed dispute, uint256 number, uint256 node, uint256 place, uint256 leafIndex);
-    /// @notice The claimant shows the leaves by this block.
-    /// @param task the task
-    /// @param dispute name of the dispute
-    /// @param clockBlock the last block for the next move
-    event LeavesDue(TaskId indexed task, bytes32 indexed dispute, uint256 clockBlock);
-    /// @notice The claimant showed a demanded leaf.
-    /// @param task the task
-    /// @param dispute name of the dispute
-    /// @param number which one
-    /// @param leaf index of the leaf in its tree
-    event LeafShown(TaskId indexed task, bytes32 indexed dispute, uint256 number, bytes leaf);
     /// @notice A dispute ended.
     /// @param task the task
     /// @param dispute name of the dispute
@@ -120,9 +82,6 @@ interface IDisputes is IStepProofs {
     /// @param actual what was given
     /// @custom:remedy Stay below `end`: numbers count from 0.
     error NotBelow(bytes32 what, uint256 end, uint256 actual);
-    /// @notice No leaf is named.
-    /// @custom:remedy Name one to eight leaves, or prove.
-    error NothingDemanded();
     /// @notice A state carries other step numbers than its place in the segment demands.
     /// @param expectedLocal the optimiser's step that is due
     /// @param actualLocal the one that was given
@@ -130,10 +89,6 @@ interface IDisputes is IStepProofs {
     /// @param actualGlobal the one that was given
     /// @custom:remedy Bring the state whose step numbers follow those of the segment's start.
     error WrongSteps(uint256 expectedLocal, uint256 actualLocal, uint256 expectedGlobal, uint256 actualGlobal);
-    /// @notice What was to be proven wrong is right.
-    /// @param index which one
-    /// @custom:remedy Prove another element, or let the dispute end.
-    error NoFault(uint256 index);
 
     // Opening --------------------------------------------------------------------------------------------------------
     /// @notice Disputes a segment of a claim, once the claim is decided and until the round's close + `dispute`.
@@ -184,52 +139,6 @@ interface IDisputes is IStepProofs {
     /// @param roots state roots, from the start of the segment to its end
     function nameStep(TaskId task, bytes32 dispute, uint256 step, bytes32[] calldata roots) external;
 
-    /// @notice The claimant posts the trace of the named step, irrevocably.
-    /// @param task the task
-    /// @param dispute name of the dispute
-    /// @param facts what all steps of the task share; they hash to its stepRoot
-    /// @param traceRoot root of the trace of the named step
-    /// @param start the state before the step
-    /// @param end the state after it
-    /// @param proof that the trace ends in that state
-    function postTrace(TaskId task, bytes32 dispute, StepFacts calldata facts, bytes32 traceRoot, StateHeader calldata start, StateHeader calldata end, TraceProof calldata proof) external;
-
-    /// @notice The opener demands leaves, once in a dispute: one to eight.
-    /// @param task the task
-    /// @param dispute name of the dispute
-    /// @param facts what all steps of the task share; they hash to its stepRoot
-    /// @param list the leaves, at most 8
-    function demandLeaves(TaskId task, bytes32 dispute, StepFacts calldata facts, LeafDemand[] calldata list) external;
-
-    /// @notice The claimant shows demanded leaves in the order of the list, in one call or in several.
-    /// @param task the task
-    /// @param dispute name of the dispute
-    /// @param start the state before the step
-    /// @param openings leaves and their siblings
-    function showLeaves(TaskId task, bytes32 dispute, StateHeader calldata start, IReferee.BufferOpening[] calldata openings) external;
-
-    // Proofs: the opener's, from the trace on ----------------------------------------------------------------------------
-    /// @notice Convicts: the referee finds the claimed element of a node beyond its bound.
-    /// @param task the task
-    /// @param dispute name of the dispute
-    /// @param facts what all steps of the task share; they hash to its stepRoot
-    /// @param start state before
-    /// @param node the node, with its place in the program
-    /// @param element number of the element of the output, the last loop fastest
-    /// @param openings what `IReferee.judge` reads
-    function proveOperation(TaskId task, bytes32 dispute, StepFacts calldata facts, StateHeader calldata start, IReferee.NodeProof calldata node, uint256 element, bytes calldata openings) external;
-
-    /// @notice Convicts: a token, label or scalar of the trace is not the one that beacon, shard and step deal out, or the schedule gives.
-    /// @param task the task
-    /// @param dispute name of the dispute
-    /// @param facts what all steps of the task share; they hash to its stepRoot
-    /// @param start state before
-    /// @param buffer 3 tokens, 4 labels, 5 scalars
-    /// @param position row * sequenceTokens + column; of scalars 0 learning rate, 1 and 2 bias corrections
-    /// @param opening the leaf of the trace that has it
-    /// @param datum the leaf of the dataset, or under `facts.scalarsRoot`, that has the right one
-    function proveDatum(TaskId task, bytes32 dispute, StepFacts calldata facts, StateHeader calldata start, uint256 buffer, uint256 position, IReferee.BufferOpening calldata opening, LeafProof calldata datum) external;
-
     // The end --------------------------------------------------------------------------------------------------------
     /// @notice After a clock has run out: whoever was on turn loses; at once where the seat was convicted elsewhere. Anybody may call it.
     /// @param task the task
@@ -237,10 +146,6 @@ interface IDisputes is IStepProofs {
     function end(TaskId task, bytes32 dispute) external;
 
     // Views ----------------------------------------------------------------------------------------------------------
-    /// @notice Who computes the operations of a step.
-    /// @return its address
-    function referee() external view returns (IReferee);
-
     /// @notice Where a dispute stands; what never changes stands in `DisputeOpened`.
     /// @param task the task
     /// @param dispute name of the dispute

@@ -8,8 +8,9 @@ import {IEvidence} from "./IEvidence.sol";
 import {IRounds} from "./IRounds.sol";
 import {ISeats} from "./ISeats.sol";
 import {ISettlement} from "./ISettlement.sol";
+import {ISteps} from "./ISteps.sol";
 import {ITasks} from "./ITasks.sol";
 import {IVotes} from "./IVotes.sol";
 
 /// @title All that can be asked of a deployment's `Game`: functions, events and errors of all of its parts.
-interface IGame is ITasks, ISeats, IRounds, IVotes, ISettlement, IAsks, IDisputes, IEvidence, IContests {}
+interface IGame is ITasks, ISeats, IRounds, IVotes, ISettlement, IAsks, IDisputes, ISteps, IEvidence, IContests {}

@@ -52,7 +52,7 @@ interface ISettlement {
     function markSilent(TaskId task, uint256 seat, MissedPlace[] calldata missed) external;
 
     // Modules --------------------------------------------------------------------------------------------------------
-    /// @notice Closes a seat for one of its statements. Asks, Disputes and Evidence only.
+    /// @notice Closes a seat for one of its statements. Asks, Disputes, Steps and Evidence only.
     /// @param task the task
     /// @param seat id of the seat
     /// @param finder who found it, and is paid for it

@@ -166,27 +166,27 @@ class DisputePlay(BoundPlay):
         return number, data, path
 
     # --- Moves ----------------------------------------------------------------------------------------------
-    def list_moves(self) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
-        """Yields moves: the function, who moves (0: the claimant), the other arguments."""
+    def list_moves(self) -> Iterator[tuple[str, str, int, tuple[Any, ...]]]:
+        """Yields moves: the contract, the function, who moves (0: the claimant), the other arguments."""
         roots = [make_word("root", step) for step in range(STEPS + 1)]
         for step in (0, STEPS - 1, STEPS):
             roots[step] = compute_state_root(self.make_header(step))
         ends = (self.open_boundary(SEGMENT), self.open_boundary(SEGMENT + 1))
-        yield "postClaimRoots", 0, (roots, *ends)
-        yield "nameStep", 1, (STEPS - 1, roots)
+        yield "Disputes", "postClaimRoots", 0, (roots, *ends)
+        yield "Disputes", "nameStep", 1, (STEPS - 1, roots)
         start, end = (astuple(self.make_header(step)) for step in (STEPS - 1, STEPS))
         head, head_path = open_program_leaf(self.program, 0)
         outputs = (OUTPUTS.weights, OUTPUTS.first_moment, OUTPUTS.second_moment)
         proof = (head, head_path, *(compute_path(self.trace, buffer) for buffer in outputs))
         facts = astuple(self.facts)
-        yield "postTrace", 0, (facts, self.trace[-1][0], start, end, proof)
-        yield "demandLeaves", 1, (facts, [(self.prove_node(WIDE_NUMBER), 1, FIRST)] * DEMANDS)
+        yield "Steps", "postTrace", 0, (facts, self.trace[-1][0], start, end, proof)
+        yield "Steps", "demandLeaves", 1, (facts, [(self.prove_node(WIDE_NUMBER), 1, FIRST)] * DEMANDS)
         leaf, root, path = self.shown
         opening = (root, compute_path(self.trace, SHOWN), leaf, path)
-        yield "showLeaves", 0, (start, [opening] * DEMANDS)
+        yield "Steps", "showLeaves", 0, (start, [opening] * DEMANDS)
         parts = b"".join(b"".join((leaves, *path)) for leaves, _, path in self.runs)
         openings = parts + b"".join(compute_set_path(self.trace, SUMMED))
-        yield "proveOperation", 1, (facts, start, self.prove_node(SUM_NUMBER), SELECTED, openings)
+        yield "Steps", "proveOperation", 1, (facts, start, self.prove_node(SUM_NUMBER), SELECTED, openings)
 
 
 class SelectedPlay(DisputePlay):
@@ -243,10 +243,10 @@ def _play_dispute(play: DisputePlay) -> dict[str, int]:
     opened = play.do(challenger, "Disputes", "disputeClaim", play.task, 0, 0, SEGMENT, bond, salt)
     dispute = require_event(opened, "DisputeOpened")["dispute"]
     gas, movers = {"disputeClaim": opened.gas}, (play.seats[SOLVER][0], challenger)
-    for function, mover, rest in play.list_moves():
+    for contract, function, mover, rest in play.list_moves():
         if function == "proveOperation":
             gas["end"] = _end(play, dispute).gas
-        sent = play.do(movers[mover], "Disputes", function, play.task, dispute, *rest)
+        sent = play.do(movers[mover], contract, function, play.task, dispute, *rest)
         gas[function] = sent.gas
     require_event(sent, "SeatConvicted")
     return gas

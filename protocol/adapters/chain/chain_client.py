@@ -129,6 +129,7 @@ class GameChain(ChainClient):
         self.settlement = Contract("Settlement", deployment.game, *tools)
         self.asks = Contract("Asks", deployment.game, *tools)
         self.disputes = Contract("Disputes", deployment.game, *tools)
+        self.steps = Contract("Steps", deployment.game, *tools)
         self.evidence = Contract("Evidence", deployment.game, *tools)
         self.contests = Contract("Contests", deployment.game, *tools)
         self.shares = Contract("Shares", deployment.shares, *tools)

@@ -59,12 +59,15 @@ GAME_CONTRACTS = {
     "settlement": "Settlement",
     "asks": "Asks",
     "disputes": "Disputes",
+    "steps": "Steps",
     "evidence": "Evidence",
     "contests": "Contests",
     "shares": "Shares",
 }
 """Maps each field of GameDeployment to the name of its contract, in the order of creation."""
-PARTS = ("Tasks", "Seats", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Evidence", "Contests")
+PARTS = (
+    "Tasks", "Seats", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Steps", "Evidence", "Contests",
+)  # fmt: skip
 """The contracts that only have code of Game: calls go to Game, and its events come from there."""
 
 
@@ -89,6 +92,7 @@ class GameDeployment(Message, frozen=True, rename="camel"):
     settlement: AnyAddress
     asks: AnyAddress
     disputes: AnyAddress
+    steps: AnyAddress
     evidence: AnyAddress
     contests: AnyAddress
     shares: AnyAddress
@@ -99,7 +103,7 @@ class GameDeployment(Message, frozen=True, rename="camel"):
             structs.force_setattr(self, name, getattr(self, name).lower())
 
     def contracts(self) -> dict[str, str]:
-        """The addresses of all fourteen contracts by name."""
+        """The addresses of all fifteen contracts by name."""
         return {name: str(getattr(self, field)) for field, name in GAME_CONTRACTS.items()}
 
     def to_json(self) -> str:

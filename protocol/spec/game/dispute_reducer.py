@@ -1,4 +1,4 @@
-"""Folds the events inside disputes and queries, by the events of `Disputes.sol` and `Asks.sol`.
+"""Folds the events inside disputes and queries, by the events of `Disputes.sol`, `Steps.sol` and `Asks.sol`.
 
 Events come decoded: the name as in Solidity, values by their names in snake case.
 """

@@ -1,4 +1,4 @@
-"""A dispute and a query from inside: the stages of `Disputes.sol`, and what was posted so far.
+"""A dispute and a query from inside: the stages of `IDisputes.sol`, and what was posted so far.
 
     claimant: ROOTS       TRACE        LEAVES (if demanded)
     opener:         NAME        PROVE         LAST

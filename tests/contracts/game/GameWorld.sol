@@ -96,7 +96,7 @@ abstract contract GameWorld is Test {
     function deploy() internal {
         (token, randomness) = (new DevToken(), new RandomnessBook());
         referee = IReferee(create("Referee.sol:Referee", ""));
-        string[9] memory artifacts = partArtifacts();
+        string[10] memory artifacts = partArtifacts();
         uint256 nonce = vm.getNonce(address(this));
         Part[] memory parts = partsFrom(nonce + 2);
         Modules memory m;
@@ -105,7 +105,7 @@ abstract contract GameWorld is Test {
         purse = IPurse(create("Purse.sol:Purse", abi.encode(token, m.game, m.shares)));
         game = create("Game.sol:Game", abi.encode(parts, localLimits()));
         for (uint256 i = 0; i < parts.length; ++i) {
-            bool isJudging = keccak256(bytes(artifacts[i])) == keccak256("Disputes.sol:Disputes");
+            bool isJudging = keccak256(bytes(artifacts[i])) == keccak256("Steps.sol:Steps");
             _parts.push(parts[i].code);
             create(artifacts[i], isJudging ? abi.encode(m, referee) : abi.encode(m));
         }
@@ -135,7 +135,7 @@ abstract contract GameWorld is Test {
     }
 
     /// @dev By name, so that `./dev mutate` knows what a suite rests on; in the order of tests/vectors/parts.json.
-    function partArtifacts() internal pure returns (string[9] memory) {
+    function partArtifacts() internal pure returns (string[10] memory) {
         return [
             "Tasks.sol:Tasks",
             "Seats.sol:Seats",
@@ -144,6 +144,7 @@ abstract contract GameWorld is Test {
             "Settlement.sol:Settlement",
             "Asks.sol:Asks",
             "Disputes.sol:Disputes",
+            "Steps.sol:Steps",
             "Evidence.sol:Evidence",
             "Contests.sol:Contests"
         ];

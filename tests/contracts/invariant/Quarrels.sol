@@ -4,6 +4,7 @@ pragma solidity ^0.8.28;
 import {BoundaryProof, LeafProof} from "../../../contracts/Types.sol";
 import {RoundView, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
+import {ISteps} from "../../../contracts/game/interfaces/ISteps.sol";
 import {Slots} from "../../../contracts/game/libraries/Slots.sol";
 import {IReferee} from "../../../contracts/interfaces/IReferee.sol";
 import {Hashing} from "../../../contracts/libraries/Hashing.sol";
@@ -155,7 +156,7 @@ abstract contract Quarrels is Course {
     function _trace(Quarrel memory q) private returns (bytes memory) {
         readRows();
         return abi.encodeCall(
-            IDisputes.postTrace,
+            ISteps.postTrace,
             (
                 task,
                 q.id,
@@ -174,7 +175,7 @@ abstract contract Quarrels is Course {
         for (uint256 i = 0; i < SHOWN; ++i) {
             openings[i] = openBuffer(i == 0 ? TENSOR : 0, uint32(i));
         }
-        return abi.encodeCall(IDisputes.showLeaves, (task, q.id, stepState(ofStep), openings));
+        return abi.encodeCall(ISteps.showLeaves, (task, q.id, stepState(ofStep), openings));
     }
 
     // The opener --------------------------------------------------------------------------------------------------
@@ -205,11 +206,11 @@ abstract contract Quarrels is Course {
     }
 
     function _demand(Quarrel memory q) private returns (bool) {
-        IDisputes.LeafDemand[] memory list = new IDisputes.LeafDemand[](SHOWN);
+        ISteps.LeafDemand[] memory list = new ISteps.LeafDemand[](SHOWN);
         for (uint256 i = 0; i < SHOWN; ++i) {
-            list[i] = IDisputes.LeafDemand(proveNode(0), uint32(i), uint32(i));
+            list[i] = ISteps.LeafDemand(proveNode(0), uint32(i), uint32(i));
         }
-        bytes memory data = abi.encodeCall(IDisputes.demandLeaves, (task, q.id, stepFacts(), list));
+        bytes memory data = abi.encodeCall(ISteps.demandLeaves, (task, q.id, stepFacts(), list));
         return attempt(q.opener, game, data);
     }
 
@@ -217,7 +218,7 @@ abstract contract Quarrels is Course {
         readRows();
         if (lieBuffer == TENSOR) {
             return abi.encodeCall(
-                IDisputes.proveOperation,
+                ISteps.proveOperation,
                 (
                     task,
                     q.id,
@@ -231,7 +232,7 @@ abstract contract Quarrels is Course {
         }
         IReferee.BufferOpening memory opening = openBuffer(lieBuffer, lieElement / 128);
         return abi.encodeCall(
-            IDisputes.proveDatum,
+            ISteps.proveDatum,
             (task, q.id, stepFacts(), stepState(ofStep), lieBuffer, lieElement, opening, _datum())
         );
     }

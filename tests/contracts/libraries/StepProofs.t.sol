@@ -12,7 +12,7 @@ import {StepProofs} from "../../../contracts/libraries/StepProofs.sol";
 import {ToyStep} from "../ToyStep.sol";
 import {Trees} from "../Trees.sol";
 
-/// @dev Answers about the tensors of a state and about quantized values, which the programs of other tests hardly read; all else by way of `Disputes`.
+/// @dev Answers about the tensors of a state and about quantized values, which the programs of other tests hardly read; all else by way of `Steps`.
 contract StepProofsTest is ToyStep {
     uint256 private constant LEAF_BYTES = 512;
     uint256 private constant LEAVES = 3;

@@ -75,8 +75,8 @@ class Watch:
 
     async def _tell_number(self, event: Event) -> None:
         numeric_format = decode_training(self.state.texts[self.task]).numeric_format
-        disputes = self.chain.deployment.game
-        found = await find_number(self.chain.connection, disputes, event, numeric_format)
+        game = self.chain.deployment.game
+        found = await find_number(self.chain.connection, game, event, numeric_format)
         if found is None:
             return
         seat = int(event.arguments["seat"])

@@ -127,7 +127,7 @@ async def test_the_named_step_is_traced_once_from_the_state_before_it(tmp_path: 
         await node.rooms.dispute_answers.post_trace(dispute)
         name, (_, _, _, root, start, end, _) = get_last_sent(node)
         roots = compute_true_roots(node, stage.get_slot(1))
-        assert name == "disputes.post_trace"
+        assert name == "steps.post_trace"
         assert (compute_state_root(start), compute_state_root(end)) == roots[STEP : STEP + 2]
         assert (await node.rooms.dispute_answers.trace_named_step(dispute)).tree.root == root
         assert traced == [SEGMENT * node.task.spec.terms.segment_steps + STEP]
@@ -142,7 +142,7 @@ async def test_only_leaves_that_are_not_shown_yet_are_shown(tmp_path: Path) -> N
         await node.rooms.dispute_answers.show_leaves(dispute)
         name, words = get_last_sent(node)
         traced = await node.rooms.dispute_answers.trace_named_step(dispute)
-        assert name == "disputes.show_leaves" and words[2] == traced.start
+        assert name == "steps.show_leaves" and words[2] == traced.start
         assert words[3] == [open_demanded(traced.tree, at, 0, 0) for at in (1, 2)]
 
 

@@ -86,7 +86,7 @@ async def run_test_chain(folder: Path) -> AsyncIterator[TestChain]:
 
 
 def make_deployment(chain_id: int, addresses: Sequence[str]) -> GameDeployment:
-    """A deployment with these fifteen addresses, token first, then as `GAME_CONTRACTS` has them."""
+    """A deployment with these sixteen addresses, token first, then as `GAME_CONTRACTS` has them."""
     where = dict(zip(("token", *GAME_CONTRACTS), addresses, strict=True))
     return GameDeployment(chain_id=chain_id, deploy_block=0, **where)
 

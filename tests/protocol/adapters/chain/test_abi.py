@@ -118,12 +118,12 @@ def test_lists_of_long_values_unfold(kind: str, expected: bool) -> None:
 
 def test_nothing_that_is_decoded_unfolds() -> None:
     """eth-abi reads what several offsets point to several times: 4 MiB of such a list can take gigabytes."""
-    assert all(map(unfolds, find_function(load_abi("IDisputes"), "showLeaves").inputs[-1:]))
+    assert all(map(unfolds, find_function(load_abi("ISteps"), "showLeaves").inputs[-1:]))
     entries = [entry for name in list_package_abis() for entry in load_abi(name)]
     read = [one for entry in entries if entry.kind in ("event", "error") for one in entry.inputs]
     read += [one for entry in entries if entry.is_view for one in entry.outputs]
     read += find_function(
-        load_abi("Disputes"), "proveOperation"
+        load_abi("Steps"), "proveOperation"
     ).inputs  # The explorer reads it of a transaction.
     assert not [one for one in read if unfolds(one)]
 

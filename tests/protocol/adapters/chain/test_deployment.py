@@ -14,7 +14,7 @@ from touchstone.protocol.adapters.chain.deployment import (
 )
 from touchstone.protocol.spec.errors import InvalidInput
 
-DEPLOYMENT = make_deployment(31337, [f"0x{number:040x}" for number in range(0xA0, 0xAF)])
+DEPLOYMENT = make_deployment(31337, [f"0x{number:040x}" for number in range(0xA0, 0xB0)])
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_the_keys_are_those_of_solidity() -> None:
     assert list(json.loads(DEPLOYMENT.to_json())) == [
         "chainId", "token", "referee", "randomness", "purse", "game", "tasks", "seats", "rounds",
-        "votes", "settlement", "asks", "disputes", "evidence", "contests", "shares", "deployBlock",
+        "votes", "settlement", "asks", "disputes", "steps", "evidence", "contests", "shares", "deployBlock",
     ]  # fmt: skip
 
 

@@ -49,7 +49,7 @@ async def reader() -> AsyncIterator[EventReader]:
 def test_structs_are_those_of_the_specification_and_lists_are_tuples(reader: EventReader) -> None:
     task, name = b"\7" * 32, b"\6" * 32
     raw = [
-        make_log("Disputes", "TracePosted", [task, name], [b"t" * 32, HEADER, HEADER, 9]),
+        make_log("Steps", "TracePosted", [task, name], [b"t" * 32, HEADER, HEADER, 9]),
         make_log("Disputes", "StepRootsPosted", [task, name], [[b"1" * 32, b"2" * 32], 9]),
     ]
     posted, roots = reader.decode(raw)
