@@ -20,8 +20,8 @@ Move = tuple[str, tuple[Any, ...]]
 """A function of `Disputes` or `Steps`, and its arguments behind the dispute's name."""
 Place = tuple[int, int, int]
 """A node, a place of it (0 its output, 1 and up its operands), and a leaf of the buffer there."""
-ROOT_MOVES = ("postClaimRoots", "postVoteRoots", "nameStep")
-"""Functions of `Disputes`."""
+STEP_MOVES = ("postTrace", "demandLeaves", "showLeaves", "proveOperation", "proveDatum")
+"""Moves that are functions of `Steps`; the others are of `Disputes`."""
 NEXT_STAGES = {
     "postClaimRoots": DisputeStage.NAME, "postVoteRoots": DisputeStage.NAME, "nameStep": DisputeStage.TRACE,
     "postTrace": DisputeStage.PROVE, "demandLeaves": DisputeStage.LEAVES,
@@ -140,7 +140,7 @@ class DisputeMoves:
     def write(self, move: Move) -> tuple[Any, ...]:
         """Returns a move as a call of the contracts."""
         function, arguments = move
-        part = "Disputes" if function in ROOT_MOVES else "Steps"
+        part = "Steps" if function in STEP_MOVES else "Disputes"
         return part, function, self.world.task, self.world.ids[self.number], *list_plain(arguments)
 
     def pass_turn(self, move: Move) -> None:
