@@ -27,8 +27,9 @@ def is_epoch_done(state: GameState) -> bool:
 
 
 def is_idle(state: GameState, seat: Seat, epoch: int) -> bool:
-    """Returns whether a seat is an auditor to which nothing was paid or charged in an epoch."""
-    rounds = [one for one in state.rounds.values() if get_epoch(one.index) == epoch]
+    """Returns whether a seat is an auditor that has no pay and no fee left to settle in an epoch."""
+    left = (one for one in state.rounds.values() if one.index >= seat.settled)
+    rounds = [one for one in left if get_epoch(one.index) == epoch]
     is_auditor = seat.role != SeatRole.SOLVER
     return is_auditor and all(seat.number not in sum_audits(state, one) for one in rounds)
 

@@ -41,6 +41,12 @@ def settles_epoch(world: World, epoch: int) -> None:
     world.all_settle(last)
 
 
+def list_audited(world: World, names: list[str]) -> list[str]:
+    """Returns the auditors that round 0 pays."""
+    busy = sum_audits(world.state, world.state.rounds[0])
+    return [name for name in names if world.get_seat(name).number in busy]
+
+
 @PLAYS.add
 def a_ring_of_rounds_is_full() -> World:
     """No place is left for a round until all seats have settled the oldest epoch, and it is freed."""
@@ -81,8 +87,7 @@ def idle_auditors_hold_no_epoch() -> World:
     world.verifiers(*names)
     world.starts()
     world.plays_round()
-    busy = sum_audits(world.state, world.state.rounds[0])
-    audited = [name for name in names if world.get_seat(name).number in busy]
+    audited = list_audited(world, names)
     assert 0 < len(audited) < 9
     zoe, vote = world.anybody("zoe"), make_place(world, 0, "ann", rank=1)
     dispute = zoe.disputes(vote, word=VoteWord.ACCEPT)
@@ -99,6 +104,32 @@ def idle_auditors_hold_no_epoch() -> World:
     frees(world)
     skips(world, 30)
     world.ends()
+    return world
+
+
+@PLAYS.add
+def an_auditor_that_has_settled_and_left_holds_no_epoch() -> World:
+    """It earned something in the epoch and settled it with the last round that held it. It need not settle
+    the rounds behind."""
+    world = World(
+        "an auditor that has settled and left holds no epoch", rounds=24, amounts={"dropped_fee": 0}
+    )
+    names = [f"verifier {number}" for number in range(9)]
+    world.solvers("ann", "bob", "cid")
+    world.verifiers(*names)
+    world.starts()
+    world.plays_round()
+    audited = list_audited(world, names)
+    world.anybody(audited[0]).leaves()
+    skips(world, 20)
+    number = world.get_seat(audited[0]).number
+    last = max(index for index, one in world.state.rounds.items() if number in one.pool.verifiers)
+    assert last < 15
+    world.comes_to((get_duty_until(world.state, world.state.rounds[15]) or 0) + 1)
+    world.settles(audited[0], last)
+    for name in ("ann", "bob", "cid", *audited[1:]):
+        world.settles(name, 15)
+    frees(world)
     return world
 
 
