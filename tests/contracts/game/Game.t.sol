@@ -3,10 +3,13 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../../contracts/Types.sol";
 import {Game, Part} from "../../../contracts/game/Game.sol";
-import {DeploymentLimits} from "../../../contracts/game/GameTypes.sol";
+import {DeploymentLimits, NO_DRAW, Proof, StatementRef} from "../../../contracts/game/GameTypes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
+import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
+import {Pots} from "../../../contracts/game/libraries/Pots.sol";
+import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 import {CodeVm, GameWorld} from "./GameWorld.sol";
 
 /// @title Which part has which call, and limits of a deployment that fit their words.
@@ -35,6 +38,26 @@ contract GameTest is GameWorld {
         new Game(parts, localLimits());
     }
 
+    function test_constructor_aPartWithACallTwice_reverts() public {
+        Part[] memory parts = new Part[](1);
+        bytes4[] memory selectors = new bytes4[](2);
+        (selectors[0], selectors[1]) = (ITasks.limits.selector, ITasks.limits.selector);
+        parts[0] = Part(address(1), selectors);
+        vm.expectRevert(abi.encodeWithSelector(Game.CallTaken.selector, ITasks.limits.selector));
+        new Game(parts, localLimits());
+    }
+
+    /// @dev A call that runs no code must not pass for one that succeeded.
+    function test_fallback_aPartWithoutCode_reverts() public {
+        Part[] memory parts = new Part[](1);
+        bytes4[] memory selectors = new bytes4[](1);
+        selectors[0] = ISeats.leave.selector;
+        parts[0] = Part(address(0xbeef), selectors);
+        ISeats bare = ISeats(address(new Game(parts, localLimits())));
+        vm.expectRevert(abi.encodeWithSelector(Address.AddressEmptyCode.selector, address(0xbeef)));
+        bare.leave(TaskId.wrap("task"), 0);
+    }
+
     /// @dev A part that is called by itself has no task, no seat and no money.
     function test_parts_calledThemselves_haveNothing() public {
         begin(2, 6, 3);
@@ -44,6 +67,28 @@ contract GameTest is GameWorld {
         assertEq(ISeats(alone).seatAt(task, solverSeat(0)).account, address(0), "no seat");
         vm.expectRevert(abi.encodeWithSelector(IRefusals.TaskUnknown.selector, TaskId.unwrap(task)));
         ISeats(alone).leave(task, solverSeat(0));
+        vm.expectRevert(abi.encodeWithSelector(IRefusals.NotModule.selector, alone));
+        vm.prank(alone);
+        purse.give(Pots.stakes(task), alone, 1);
+    }
+
+    /// @dev What the game calls of itself nobody else may call: no account, no part, not the purse and not the shares.
+    function test_ownCalls_ofOthers_areRefused() public {
+        begin(2, 6, 3);
+        bytes32 place = keccak256(abi.encode(ISettlement.punish.selector, 0));
+        address part = address(uint160(uint256(vm.load(game, place))));
+        address[4] memory callers = [stranger, part, address(purse), address(shares)];
+        for (uint256 i = 0; i < 4; ++i) {
+            bytes memory refusal = abi.encodeWithSelector(IRefusals.NotModule.selector, callers[i]);
+            vm.startPrank(callers[i]);
+            vm.expectRevert(refusal);
+            settlement.punish(task, solverSeat(0), stranger, Proof.DISPUTED, StatementRef(0, 0, NO_DRAW, 0));
+            vm.expectRevert(refusal);
+            settlement.fall(task, 0, stranger);
+            vm.expectRevert(refusal);
+            rounds.fall(task, 0, false);
+            vm.stopPrank();
+        }
     }
 
     // Tasks ------------------------------------------------------------------------------------------------------

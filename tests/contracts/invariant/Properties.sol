@@ -13,6 +13,8 @@ import {Holders} from "./Holders.sol";
 abstract contract Properties is Holders {
     /// @dev Seats that were seen convicted in this lap.
     mapping(bytes32 => bool) private _isConvicted;
+    /// @dev What was held of a convicted seat when it was last seen.
+    mapping(bytes32 => uint256) private _heldWei;
 
     // After every call --------------------------------------------------------------------------------------------
     function checkAll() internal {
@@ -33,7 +35,8 @@ abstract contract Properties is Holders {
         _requireEqual(token.balanceOf(address(purse)), owedWei, "solvency");
     }
 
-    /// @dev All stakes lie in their pot: so nobody is slashed for more than its stake, or for another's. A convicted seat has none and stays convicted.
+    /// @dev All stakes lie in their pot: so nobody is slashed for more than its stake, or for another's. A convicted seat stays convicted. Of an auditor's
+    /// stake nothing is left; what is held of a solver's never grows.
     function _checkSeats() private {
         uint256 sumWei = 0;
         for (uint256 role = 1; role <= 3; ++role) {
@@ -51,9 +54,12 @@ abstract contract Properties is Holders {
         bool isClosed = record.status == SeatStatus.CLOSED;
         _require(!isClosed || !isHonest(seat), "the honest are not slashed", 0, seat);
         if (isClosed) {
-            _requireEqual(record.stakeWei, 0, "a convicted seat has no stake");
-            if (!_isConvicted[key]) _count("seat convicted");
-            _isConvicted[key] = true;
+            bool isNew = !_isConvicted[key];
+            if (isNew) _count("seat convicted");
+            bool isSolver = seat >> 16 == uint256(SeatRole.SOLVER);
+            uint256 mostWei = isNew && isSolver ? record.stakeWei : _heldWei[key];
+            _require(record.stakeWei <= mostWei, "what is held of a convicted seat never grows", mostWei, record.stakeWei);
+            (_isConvicted[key], _heldWei[key]) = (true, record.stakeWei);
         }
         bool isBack = _isConvicted[key] && !isClosed && record.status != SeatStatus.NONE;
         _require(!isBack, "a conviction is final", 1, seat);
@@ -198,10 +204,14 @@ abstract contract Properties is Holders {
     }
 
     function _payOut(uint256 seat) private {
-        if (seatBook.seatAt(task, seat).status == SeatStatus.NONE) return;
+        Seat memory record = seatBook.seatAt(task, seat);
+        if (record.status == SeatStatus.NONE) return;
         settleChecked(seat);
+        uint256 beforeWei = purse.creditOf(record.account);
         bytes memory data = abi.encodeWithSelector(seatBook.payOut.selector, task, seat);
         must("the pay-out of a seat", stranger, address(tasks), data);
+        if (record.status != SeatStatus.CLOSED) return;
+        _requireEqual(purse.creditOf(record.account), beforeWei, "nothing goes back to a convicted seat");
     }
 
     function _countEnds(uint256 next) private {
