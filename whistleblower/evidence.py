@@ -17,6 +17,7 @@ from touchstone.node.models.own_openings import compute_own_leaf, find_own_root,
 from touchstone.node.records.heard_statements import KnownSeal, KnownVote
 from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_state_root
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
+from touchstone.protocol.spec.game.claim_status import is_open_reject
 from touchstone.protocol.spec.game.state import GameRound
 from touchstone.protocol.spec.params import ZERO_WORD
 from touchstone.protocol.spec.statement_checks import (
@@ -58,12 +59,14 @@ def list_provable_faults(view: View, game_round: GameRound, block: int) -> Itera
 
 
 def _list_known(view: View, index: int, block: int) -> tuple[list[KnownVote], list[KnownSeal]]:
-    """Returns the known votes and seals of other accounts whose seats can still be convicted."""
+    """Returns the known votes and seals of other accounts whose seats can still be convicted. A counted
+    REJECT waits until its draw is decided: then the slash restores the pay that the vote took."""
     audits, state, me = view.audits, get_now(view), view.account
     votes = [
         one
         for one in audits.list_votes(index)
         if is_provable(state, one.ref, find_accused(state, one.ref, one), me, block)
+        and not is_open_reject(state, one.ref, block)
     ]
     seals = [
         one

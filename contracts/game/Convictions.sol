@@ -91,8 +91,9 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         purse.discard(Pots.escrow(task), keptWei);
     }
 
-    /// @dev The solver whose claim a false REJECT of this seat has made void, and the pay that it lost. Of a draw that is not decided the REJECT counts no
-    /// more: whoever proves it at once must not lose what waiting had restored.
+    /// @dev The solver whose claim a false REJECT of this seat has made void, and the pay that it lost. Of a late draw that is not decided the REJECT counts no
+    /// more: then nothing takes the pay that waiting had restored. Of a primary draw it stays, or two liars that are proven one after the other
+    /// would leave the draw undecided, and nothing would be restored.
     /// @return account of the solver
     /// @return payWei what it lost
     /// @return keptWei what the escrow still has of it: settlement has burned it where the solver was first, but for an undone round
@@ -107,7 +108,7 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         uint256 votes_ = Ballots.ofIn(round.claims[statement.slot].votes, statement.draw);
         bool isReject = drawn.seat == seat && Ballots.at(votes_, statement.rank) == Ballots.REJECT;
         if (!isReject) return (address(0), 0, 0);
-        if (!_isDecided(all, drawn, votes_)) {
+        if (drawn.isLate && !_isDecided(all, drawn, votes_)) {
             _keepVotes(all, drawn, Ballots.withdraw(votes_, drawn.rank));
             return (address(0), 0, 0);
         }

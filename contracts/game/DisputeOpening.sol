@@ -41,15 +41,15 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
         }
         address solver = _tasks[task].seatAt[statement.claim.seat].account;
         bytes32 said = _tasks[task].terms.format == EXACT_FORMAT ? _saidBy(signed.vote) : bytes32(0);
-        bytes32 origin = _originOf(signed.vote.startLeaf, signed.vote.seal, solver, said);
-        return _openDispute(task, statement, signed.vote.segment, origin, bondLimitWei, salt);
+        bytes32 opening = _openingOf(signed.vote.startLeaf, signed.vote.seal, solver, said);
+        return _openDispute(task, statement, signed.vote.segment, opening, bondLimitWei, salt);
     }
 
     function _openDispute(
         TaskId task,
         Statement memory statement,
         uint256 segment,
-        bytes32 origin,
+        bytes32 opening,
         uint256 bondLimitWei,
         bytes32 salt
     ) private returns (bytes32 id) {
@@ -62,7 +62,7 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
         (dispute.stage, dispute.seat, dispute.opener) = (Stage.ROOTS, uint24(statement.seat), msg.sender);
         dispute.clockBlock = uint40(block.number + _tasks[task].terms.windows.respond);
         _keepStatement(dispute, statement.ref, segment);
-        if (origin != 0) dispute.origin = origin;
+        if (opening != 0) dispute.opening = opening;
         (uint256 number, uint256 bondWei) = _openQuestion(task, statement.seat, statement.ref.round, bondLimitWei);
         dispute.number = uint24(number);
         emit DisputeOpened(task, id, statement.seat, statement.ref, segment, msg.sender, bondWei, dispute.clockBlock);
@@ -79,7 +79,7 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
     }
 
     /// @dev The solver's account too: until the window ends it cannot have settled the round, but later its seat's number may be another's.
-    function _originOf(bytes32 startLeaf, bytes32 seal, address solver, bytes32 said)
+    function _openingOf(bytes32 startLeaf, bytes32 seal, address solver, bytes32 said)
         private
         pure
         returns (bytes32)
@@ -142,9 +142,9 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
         (vote.draw, vote.rank) = (dispute.draw, dispute.rank);
         vote.startLeaf = Hashing.boundaryLeaf(vote.domain, dispute.round, solver, dispute.segment, start.salt, roots[0]);
         bytes32 seal = Statements.sealOf(vote, auditor, roots[roots.length - 1], sealSalt);
-        bool isSaid = terms.format == EXACT_FORMAT && dispute.origin != _originOf(vote.startLeaf, seal, solver, 0);
+        bool isSaid = terms.format == EXACT_FORMAT && dispute.opening != _openingOf(vote.startLeaf, seal, solver, 0);
         bytes32 said = isSaid ? _saidIn(claim, dispute.segment, end_, roots[roots.length - 1]) : bytes32(0);
-        _requireBound("vote", dispute.origin, _originOf(vote.startLeaf, seal, solver, said));
+        _requireBound("vote", dispute.opening, _openingOf(vote.startLeaf, seal, solver, said));
         _keepRoots(task, id, dispute, roots, start.header, terms.windows.respond);
     }
 
@@ -185,7 +185,7 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
         StateHeader calldata start,
         uint256 respond
     ) private {
-        dispute.origin = _hashOf(roots);
+        dispute.rootsHash = _hashOf(roots);
         (dispute.localStep, dispute.globalStep) = (start.localStep, start.globalStep);
         emit StepRootsPosted(task, id, roots, _turnTo(dispute, Stage.NAME, respond));
     }
@@ -193,9 +193,9 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
     /// @inheritdoc IDisputes
     function nameStep(TaskId task, bytes32 id, uint256 step, bytes32[] calldata roots) external {
         Dispute storage dispute = _openersTurn(task, id, Stage.NAME);
-        _requireBound("roots", dispute.origin, _hashOf(roots));
+        _requireBound("roots", dispute.rootsHash, _hashOf(roots));
         _requireBelow("step", roots.length - 1, step);
-        (dispute.origin, dispute.result, dispute.step) = (roots[step], roots[step + 1], uint8(step));
+        (dispute.startRoot, dispute.endRoot, dispute.step) = (roots[step], roots[step + 1], uint8(step));
         emit StepNamed(task, id, step, _turnTo(dispute, Stage.TRACE, _tasks[task].terms.windows.respond));
     }
 }

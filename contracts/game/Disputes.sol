@@ -30,9 +30,9 @@ contract Disputes is DisputeOpening {
     function disputeOf(TaskId task, bytes32 id)
         external
         view
-        returns (Stage stage, uint256 clockBlock, uint256 step, bytes32 origin, bytes32 result, uint256 shown)
+        returns (Stage stage, uint256 clockBlock, uint256 step, bytes32 startRoot, bytes32 traceRoot, uint256 shown)
     {
         Dispute storage dispute = _disputes[task][id];
-        return (dispute.stage, dispute.clockBlock, dispute.step, dispute.origin, dispute.result, dispute.shown);
+        return (dispute.stage, dispute.clockBlock, dispute.step, dispute.startRoot, dispute.traceRoot, dispute.shown);
     }
 }

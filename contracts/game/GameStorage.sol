@@ -182,12 +182,15 @@ abstract contract GameStorage {
         uint64 bonds;
     }
 
-    /// @dev Four words, two of them written at the opening of a claim's dispute, three at that of a vote's.
+    /// @dev Seven words, two of them written at the opening of a claim's dispute, three at that of a vote's.
     /// @param number k: the bond is k times the task's
     /// @param localStep of the segment's start; so globalStep
     /// @param shown how many of the demanded leaves
-    /// @param origin of a vote, what must be opened; then the hash of the step roots; once a step is named, the root of the state before it
-    /// @param result once a step is named, the root of the state after it; once its trace is posted, the root of that
+    /// @param opening of a vote: hash of what must be opened; 0 of a claim
+    /// @param rootsHash hash of the step roots, once they are posted
+    /// @param startRoot of the state before the step, once a step is named
+    /// @param endRoot of the state after it
+    /// @param traceRoot once the step's trace is posted
     struct Dispute {
         IDisputes.Stage stage;
         uint8 step;
@@ -204,8 +207,11 @@ abstract contract GameStorage {
         uint24 number;
         uint32 localStep;
         uint32 globalStep;
-        bytes32 origin;
-        bytes32 result;
+        bytes32 opening;
+        bytes32 rootsHash;
+        bytes32 startRoot;
+        bytes32 endRoot;
+        bytes32 traceRoot;
     }
 
     /// @dev Five words, of which a new contest writes the first and the third.

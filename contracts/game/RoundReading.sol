@@ -30,11 +30,15 @@ abstract contract RoundReading is GameStorage, Module {
         return _lines[task].ring[round % RING_ROUNDS];
     }
 
-    /// @dev A round that was opened and is not forgotten.
-    function _roundOf(TaskId task, uint256 round) internal view returns (Round storage) {
+    /// @dev Whether a round was opened and is not forgotten.
+    function _isKept(TaskId task, uint256 round) internal view returns (bool) {
         RoundLine storage line = _lines[task];
-        bool isKept = round / EPOCH_ROUNDS >= line.freedEpochs;
-        if (round >= line.nextRound || !isKept) revert IRefusals.RoundUnknown(round);
+        return round < line.nextRound && round / EPOCH_ROUNDS >= line.freedEpochs;
+    }
+
+    /// @dev Such a round.
+    function _roundOf(TaskId task, uint256 round) internal view returns (Round storage) {
+        if (!_isKept(task, round)) revert IRefusals.RoundUnknown(round);
         return _roundAt(task, round);
     }
 

@@ -35,7 +35,7 @@ abstract contract Silence is SeatSitting, VoteDraws, ISettlement {
         returns (bool)
     {
         (uint256 first, uint256 next) = (missed[0].round, _lines[task].nextRound);
-        bool isKept = record.settled <= first && first < next;
+        bool isKept = _settledOf(task, record) <= first && first < next;
         bool isContested = _contestsOpen[task].total() != 0 || block.number <= _contestedUntil[task];
         if (!isKept || isContested) return false;
         uint256 found;
@@ -58,7 +58,7 @@ abstract contract Silence is SeatSitting, VoteDraws, ISettlement {
         view
         returns (bool)
     {
-        uint256 from = _max(record.settled, _lastVoted[task][SeatRole(seat >> 16)][seat & NUMBER]);
+        uint256 from = _max(_settledOf(task, record), _lastVoted[task][SeatRole(seat >> 16)][seat & NUMBER]);
         (uint256 next, uint256 before) = (_lines[task].nextRound, 0);
         for (uint256 i = 0; i < missed.length; ++i) {
             MissedPlace calldata place = missed[i];

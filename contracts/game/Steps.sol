@@ -41,13 +41,13 @@ contract Steps is DisputeTurns, ISteps {
         (Dispute storage dispute,) = _claimantsTurn(task, id, IDisputes.Stage.TRACE);
         GameTerms storage terms = _tasks[task].terms;
         StepProofs.requireFacts(terms.stepRoot, facts);
-        StepProofs.requireHeader(dispute.origin, start);
-        StepProofs.requireHeader(dispute.result, end);
+        StepProofs.requireHeader(dispute.startRoot, start);
+        StepProofs.requireHeader(dispute.endRoot, end);
         (uint256 local, uint256 global) = (uint256(dispute.localStep) + dispute.step, uint256(dispute.globalStep) + dispute.step);
         _requireSteps(start, local, global);
         _requireSteps(end, local + 1, global + 1);
         StepProofs.requireOutputs(facts, traceRoot, end, proof);
-        dispute.result = traceRoot;
+        dispute.traceRoot = traceRoot;
         uint256 clock = _turnTo(dispute, IDisputes.Stage.PROVE, terms.windows.respond);
         emit TracePosted(task, id, traceRoot, start, end, clock);
     }
@@ -79,11 +79,11 @@ contract Steps is DisputeTurns, ISteps {
         IReferee.BufferOpening[] calldata openings
     ) external {
         (Dispute storage dispute,) = _claimantsTurn(task, id, IDisputes.Stage.LEAVES);
-        StepProofs.requireHeader(dispute.origin, start);
+        StepProofs.requireHeader(dispute.startRoot, start);
         uint256 shown = dispute.shown;
         _requireBelow("leaves", dispute.demanded + 1, shown + openings.length);
         for (uint256 i = 0; i < openings.length; ++i) {
-            StepProofs.requireAnswer(_demands[id][shown], dispute.result, start, openings[i]);
+            StepProofs.requireAnswer(_demands[id][shown], dispute.traceRoot, start, openings[i]);
             emit LeafShown(task, id, shown++, openings[i].leaves);
         }
         dispute.shown = uint8(shown);
@@ -102,7 +102,7 @@ contract Steps is DisputeTurns, ISteps {
         bytes calldata openings
     ) external {
         (Dispute storage dispute,) = _provable(task, id, facts, start);
-        IReferee.StepContext memory context = IReferee.StepContext(facts, start, dispute.result);
+        IReferee.StepContext memory context = IReferee.StepContext(facts, start, dispute.traceRoot);
         if (!referee.judge(context, node, element, openings)) revert NoFault(element);
         _convict(task, id, dispute);
     }
@@ -123,7 +123,7 @@ contract Steps is DisputeTurns, ISteps {
             // A buffer before these three gives a number far above them.
             _requireBelow("datum", 3, buffer - StepProofs.TOKENS_BUFFER);
         }
-        uint256 claimed = StepProofs.tracedElement(facts, dispute.result, buffer, position, opening);
+        uint256 claimed = StepProofs.tracedElement(facts, dispute.traceRoot, buffer, position, opening);
         uint256 right;
         if (buffer == StepProofs.SCALARS_BUFFER) {
             right = StepProofs.scalarOf(facts, start, uint32(position), datum);
@@ -162,6 +162,6 @@ contract Steps is DisputeTurns, ISteps {
         dispute = _openersTurn(task, id, stage);
         terms = _tasks[task].terms;
         StepProofs.requireFacts(terms.stepRoot, facts);
-        StepProofs.requireHeader(dispute.origin, start);
+        StepProofs.requireHeader(dispute.startRoot, start);
     }
 }

@@ -28,6 +28,7 @@ contract Votes is VoteJudging {
         view
         returns (uint256[3] memory codes)
     {
+        if (!_isKept(task, round)) return codes;
         uint256 votes_ = _votesOf(task, round, slot, draw);
         for (uint256 rank = 0; rank < RANKS; ++rank) {
             codes[rank] = Ballots.codeAt(votes_, rank);

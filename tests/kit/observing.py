@@ -20,6 +20,7 @@ from touchstone.protocol.spec.game.purse import (
     REVENUE,
     PotKind,
     credit_of,
+    held_of,
     restitution_of,
     stake_of,
 )
@@ -69,7 +70,7 @@ def _list_money(state: GameState, accounts: Sequence[str]) -> Words:
         yield f"credit of {account}", state.purse.get_wei(credit_of(account))
     yield "burned", state.purse.get_wei(BURNED)
     yield "escrow", state.purse.get_wei(ESCROW)
-    yield "stakes", sum(held for pot, held in wei.items() if pot.kind == PotKind.STAKE)
+    yield "stakes", sum(held for pot, held in wei.items() if pot.kind in (PotKind.STAKE, PotKind.HELD))
     yield "bonds", sum(held for pot, held in wei.items() if pot.kind == PotKind.BOND)
     for number in range(RESTITUTIONS):
         yield f"restitution {number}", state.purse.get_wei(restitution_of(number))
@@ -95,7 +96,10 @@ def _list_seat(state: GameState, number: int) -> Words:
     yield f"status of seat {number}", 0 if seat is None else int(seat.status)
     if seat is not None:
         yield f"account of seat {number}", int(seat.account, 16)
-        yield f"stake of seat {number}", state.purse.get_wei(stake_of(number))
+        yield (
+            f"stake of seat {number}",
+            state.purse.get_wei(stake_of(number)) + state.purse.get_wei(held_of(number)),
+        )
         yield f"settled of seat {number}", seat.settled
         yield f"joined of seat {number}", seat.joined
 

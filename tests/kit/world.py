@@ -34,7 +34,7 @@ from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
 from touchstone.protocol.spec.game.events import GameEvent
 from touchstone.protocol.spec.game.pools import find_seat
-from touchstone.protocol.spec.game.purse import credit_of, stake_of
+from touchstone.protocol.spec.game.purse import credit_of, held_of, stake_of
 from touchstone.protocol.spec.game.round_machine import apply, fold_all, get_state_at
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
@@ -114,6 +114,10 @@ class World(PlayedShares):
     def get_credit(self, name: str) -> int:
         """Returns what a party may withdraw, in wei."""
         return self.state.purse.get_wei(credit_of(self.get_party(name).address))
+
+    def get_held(self, name: str) -> int:
+        """Returns what is held of a convicted solver's stake, in wei."""
+        return self.state.purse.get_wei(held_of(self.get_seat(name).number))
 
     def get_stake(self, name: str) -> int:
         """Returns the stake of a party, in wei."""

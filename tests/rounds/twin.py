@@ -25,7 +25,7 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
-from touchstone.protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, stake_of
+from touchstone.protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, held_of, stake_of
 from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.round_machine import apply, get_state_at
 from touchstone.protocol.spec.game.round_opening import SHARES
@@ -207,7 +207,7 @@ class Twin(ContractCalls):
         ):
             expected = (
                 seat.account,
-                state.purse.get_wei(stake_of(number)),
+                state.purse.get_wei(stake_of(number)) + state.purse.get_wei(held_of(number)),
                 int(seat.status),
                 seat.settled,
             )
@@ -221,7 +221,7 @@ class Twin(ContractCalls):
         seen = self.chain.read_many(views)
         for (name, party), held in zip(self.parties.items(), seen, strict=True):
             self._equal(f"credit of {name}", state.purse.get_wei(credit_of(party.address)), held)
-        stakes = sum(wei for pot, wei in pots.items() if pot.kind == PotKind.STAKE)
+        stakes = sum(wei for pot, wei in pots.items() if pot.kind in (PotKind.STAKE, PotKind.HELD))
         bonds = sum(wei for pot, wei in pots.items() if pot.kind == PotKind.BOND)
         for name, wei in {"escrow": state.purse.get_wei(ESCROW), "stakes": stakes, "bonds": bonds}.items():
             self._equal(name, wei, self.chain.read("Purse", "potOf", self._pot(name)))

@@ -10,6 +10,7 @@ from tests.whistleblower.test_known_statements import make_vote
 from touchstone.node.defending import query_answers
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
+from touchstone.protocol.spec.game.state import CountedVote
 from touchstone.protocol.spec.game.timing import compute_ask_clock
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -21,11 +22,14 @@ from touchstone.protocol.spec.statements import VoteWord
 def test_an_answer_waits_as_long_as_a_reserve_could_copy_it(
     word: VoteWord, rank: int, is_at_once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reserve that asks a primary which has just rejected would have its replay for a bond."""
+    """A reserve that asks a primary whose draw is undecided would have its replay for a bond."""
     world = make_world().play(is_drawn)
     block, undecided = world.block, replace(world.state.rounds[0], votes={})
     game = replace(world.state, rounds={0: undecided})
     known = make_vote(game)
+    if is_at_once:
+        counted = {(known.ref.slot, known.ref.draw or 0): {0: CountedVote(word, block)}}
+        game = replace(game, rounds={0: replace(undecided, votes=counted)})
     vote = replace(known.vote, word=word, rank=rank)
     seat = get_drawn_seat(game, game.rounds[vote.round], vote.slot, vote.draw, rank)
     assert seat is not None

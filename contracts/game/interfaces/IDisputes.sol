@@ -152,8 +152,8 @@ interface IDisputes {
     /// @return stage NONE: there is no such dispute
     /// @return clockBlock the last block of the turn
     /// @return step that was named
-    /// @return origin once a step is named, the root of the state before it
-    /// @return result once its trace is posted, the root of that
+    /// @return startRoot once a step is named, the root of the state before it
+    /// @return traceRoot once its trace is posted, the root of that
     /// @return shown how many of the demanded leaves
-    function disputeOf(TaskId task, bytes32 dispute) external view returns (Stage stage, uint256 clockBlock, uint256 step, bytes32 origin, bytes32 result, uint256 shown);
+    function disputeOf(TaskId task, bytes32 dispute) external view returns (Stage stage, uint256 clockBlock, uint256 step, bytes32 startRoot, bytes32 traceRoot, uint256 shown);
 }

@@ -196,7 +196,8 @@ interface IRounds {
     /// @param task the task
     function halt(TaskId task) external;
 
-    /// @notice Lets the ring use the storage of the oldest epoch again: all seats have settled it.
+    /// @notice Lets the ring use the storage of the oldest epoch again: all seats have settled it, but for auditors that earned and owe
+    /// nothing in it, and nothing about it is open.
     /// @param task the task
     function freeEpoch(TaskId task) external;
 

@@ -23,14 +23,14 @@ interface ISeats {
     /// @param task the task
     /// @param seat id of the seat
     event SeatLeft(TaskId indexed task, uint256 indexed seat);
-    /// @notice A seat was convicted: its stake is gone.
+    /// @notice A seat was convicted: its stake is gone. What is left of a solver's after all shares is held until its number is free.
     /// @param task the task
     /// @param seat id of the seat
     /// @param proof what shows it
     /// @param finder who found it, and is paid for it
     /// @param stakeWei the stake, in wei
     event SeatConvicted(TaskId indexed task, uint256 indexed seat, Proof proof, address finder, uint256 stakeWei);
-    /// @notice A seat's stake was paid out, its number is free.
+    /// @notice A seat's stake was paid out, its number is free. What was held of a convicted seat is burned.
     /// @param task the task
     /// @param seat id of the seat
     /// @param stakeWei the stake, in wei

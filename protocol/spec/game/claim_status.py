@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from touchstone.protocol.spec.game.assignments import count_claim_draws, get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimStatus, DrawStatus
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
-from touchstone.protocol.spec.game.timing import get_votes_from, is_unsealed
+from touchstone.protocol.spec.game.timing import get_votes_from, is_late_draw, is_unsealed
 from touchstone.protocol.spec.statements import VoteWord
 
 NO_VOTES: Mapping[int, CountedVote] = {}
@@ -116,11 +116,19 @@ def is_taking_unserved(state: GameState, game_round: GameRound, slot: int, draw:
 
 
 def is_withdrawn(state: GameState, number: int, ref: StatementRef, block: int) -> bool:
-    """Returns whether a statement of a seat is a counted REJECT of a draw that is not decided."""
+    """Returns whether a statement of a seat is a counted REJECT of a late draw that is not decided. In a
+    primary draw a REJECT stays: without it the draw of two liars, convicted one after the other, would never
+    fail, and their slashes would restore nothing."""
+    if ref.draw is None or not is_late_draw(state, ref.draw) or not is_open_reject(state, ref, block):
+        return False
+    return get_drawn_seat(state, state.rounds[ref.round], ref.slot, ref.draw, ref.rank) == number
+
+
+def is_open_reject(state: GameState, ref: StatementRef, block: int) -> bool:
+    """Returns whether a statement is a counted REJECT, and its draw is not decided yet."""
     game_round = state.rounds[ref.round]
     if ref.draw is None or ref.slot not in game_round.claims:
         return False
     vote = get_votes(game_round, ref.slot, ref.draw).get(ref.rank)
-    drawn = get_drawn_seat(state, game_round, ref.slot, ref.draw, ref.rank)
-    is_reject = vote is not None and vote.word in REJECT_WORDS and drawn == number
+    is_reject = vote is not None and vote.word in REJECT_WORDS
     return is_reject and not is_draw_over(state, game_round, ref.slot, ref.draw, block)

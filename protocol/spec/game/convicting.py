@@ -12,7 +12,15 @@ from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ProofKind, SeatRole
 from touchstone.protocol.spec.game.events import PayHeld, SeatConvicted
 from touchstone.protocol.spec.game.pools import get_stake, is_closed
-from touchstone.protocol.spec.game.purse import BURNED, ESCROW, SLASHED, credit_of, restitution_of, stake_of
+from touchstone.protocol.spec.game.purse import (
+    BURNED,
+    ESCROW,
+    SLASHED,
+    credit_of,
+    held_of,
+    restitution_of,
+    stake_of,
+)
 from touchstone.protocol.spec.game.state import Fall, StatementRef
 
 
@@ -45,9 +53,9 @@ def convict_signers(
 
 
 def keep_rest(draft: Draft, number: int) -> None:
-    """Burns the rest of the slash; if the seat is a solver's, the rest stays as its stake."""
+    """Burns the rest of the slash; if the seat is a solver's, the rest is held."""
     is_solver = number >> 16 == SeatRole.SOLVER
-    draft.move(SLASHED, stake_of(number) if is_solver else BURNED, draft.state.purse.get_wei(SLASHED))
+    draft.move(SLASHED, held_of(number) if is_solver else BURNED, draft.state.purse.get_wei(SLASHED))
 
 
 def take_held(draft: Draft, signers: tuple[int, ...]) -> None:
@@ -56,7 +64,7 @@ def take_held(draft: Draft, signers: tuple[int, ...]) -> None:
     for number in signers:
         if is_closed(draft.state, number):
             pot = restitution_of(len(draft.state.falls))
-            draft.move(stake_of(number), pot, get_stake(draft.state, number))
+            draft.move(held_of(number), pot, draft.state.purse.get_wei(held_of(number)))
 
 
 def hold_pay(draft: Draft, number: int, held: int) -> None:

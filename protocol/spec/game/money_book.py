@@ -86,7 +86,8 @@ def _add(book: MoneyBook, noted: Iterable[Noted]) -> MoneyBook:
 def _note_moved(book: MoneyBook, state: GameState, event: WeiMoved, block: int) -> MoneyBook:
     source, target = event.source.kind, event.target.kind
     if PotKind.BURNED in (source, target):
-        kind, sign = (PotKind.SLASHED, -1) if source == PotKind.BURNED else (source, 1)
+        kind = PotKind.SLASHED if source in (PotKind.BURNED, PotKind.HELD) else source
+        sign = -1 if source == PotKind.BURNED else 1
         burned = {**book.burned, kind: book.burned.get(kind, 0) + sign * event.wei}
         book = replace(book, burned=burned)
     if _is_settling(state, event):

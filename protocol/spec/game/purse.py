@@ -12,8 +12,9 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 
 class PotKind(IntEnum):
-    """The kind of a pot. SLASHED is empty between calls. RESTITUTION is held for work that a fall undid.
-    REVENUE belongs to the holders of the task's shares, whom the machine does not know."""
+    """The kind of a pot. SLASHED is empty between calls. HELD is what is left of a convicted solver's stake,
+    until its number is free. RESTITUTION is held for work that a fall undid. REVENUE belongs to the holders
+    of the task's shares, whom the machine does not know."""
 
     OUTSIDE = 0
     ESCROW = 1
@@ -24,11 +25,12 @@ class PotKind(IntEnum):
     SLASHED = 6
     RESTITUTION = 7
     REVENUE = 8
+    HELD = 9
 
 
 class Pot(NamedTuple):
-    """A place for money. `key` is a seat's number (STAKE), a bond's number (BOND), an account (CREDIT), a
-    fall's number (RESTITUTION), else 0."""
+    """A place for money. `key` is a seat's number (STAKE, HELD), a bond's number (BOND), an account (CREDIT),
+    a fall's number (RESTITUTION), else 0."""
 
     kind: PotKind
     key: int | str = 0
@@ -42,6 +44,11 @@ REVENUE = Pot(PotKind.REVENUE)
 def stake_of(seat: int) -> Pot:
     """Returns the pot of a seat's stake."""
     return Pot(PotKind.STAKE, seat)
+
+
+def held_of(seat: int) -> Pot:
+    """Returns the pot of what is left of a convicted solver's stake."""
+    return Pot(PotKind.HELD, seat)
 
 
 def bond_of(number: int) -> Pot:

@@ -71,8 +71,8 @@ def _fold_freed(state: GameState, event: events.SeatFreed, block: int) -> GameSt
 
 def _fold_convicted(state: GameState, event: events.SeatConvicted, block: int) -> GameState:
     """Closes the seat, makes its undecided claims void, and marks the claim if it is the false statement. If
-    that is a REJECT, and its draw is undecided, the vote counts no more: otherwise whoever proves it at once
-    would lose the pay that waiting would have restored."""
+    that is a REJECT of a late draw that is undecided, the vote counts no more: it takes no pay then, and
+    waiting would have restored the pay."""
     for game_round in state.rounds.values():
         state = _void_undecided(state, game_round, event.seat, block)
     if event.statement is not None and event.statement.draw is None:

@@ -9,7 +9,7 @@ from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.events import SeatFreed, SeatLeft
 from touchstone.protocol.spec.game.open_questions import list_questions
 from touchstone.protocol.spec.game.pools import get_stake, is_held
-from touchstone.protocol.spec.game.purse import BURNED, OUTSIDE, credit_of, stake_of
+from touchstone.protocol.spec.game.purse import BURNED, OUTSIDE, credit_of, held_of, stake_of
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.seats import get_seat, is_outbid
 from touchstone.protocol.spec.game.state import GameState, Seat
@@ -46,9 +46,9 @@ def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
 
 
 def pay_stake(draft: Draft, seat: Seat) -> None:
-    """Moves what is left of a stake to its account; of a convicted seat it is burned."""
-    target = BURNED if seat.status == SeatStatus.CLOSED else credit_of(seat.account)
-    draft.move(stake_of(seat.number), target, get_stake(draft.state, seat.number))
+    """Moves a stake to its account, and burns what is held of a convicted seat."""
+    draft.move(stake_of(seat.number), credit_of(seat.account), get_stake(draft.state, seat.number))
+    draft.move(held_of(seat.number), BURNED, draft.state.purse.get_wei(held_of(seat.number)))
 
 
 def apply_deposit(draft: Draft, call: Deposit, sender: str) -> None:

@@ -314,7 +314,7 @@ def late_audits_of_a_fallen_round_count() -> World:
     world.passes(11)
     zoe.ends_dispute(dispute)
     zoe.convicts(make_place(world, 1, "cid", draw=None), ProofKind.BOUNDARY_ZERO)
-    assert not world.state.disputes and world.get_stake("cid") == 1_350, "held"
+    assert not world.state.disputes and world.get_held("cid") == 1_350
     return world
 
 

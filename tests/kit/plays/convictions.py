@@ -10,7 +10,6 @@ from tests.kit.plays.settlement import accept_rest
 from tests.kit.plays.votes import make_drawn, require_words
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game.enums import ProofKind
-from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.purse import BURNED, ESCROW, restitution_of
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -48,7 +47,7 @@ def a_claim_costs_its_stake() -> World:
     zoe = world.anybody("zoe")
     zoe.convicts(make_place(world, 1, "ann", draw=None), ProofKind.DELTA_LEAF)
     assert (world.get_credit("zoe"), world.get_credit("submitter")) == (150, 500)
-    assert get_stake(world.state, world.get_seat("ann").number) == 1_350, "held"
+    assert (world.get_stake("ann"), world.get_held("ann")) == (0, 1_350)
     world.posts()
     world.winds_down()
     world.passes_duties()
@@ -250,7 +249,7 @@ def an_empty_escrow_refunds_nothing() -> World:
     world = make_running("an empty escrow refunds nothing", amounts=amounts)
     world.anybody("ann").commits(fault="delta")
     world.anybody("zoe").convicts(make_place(world, 0, "ann", draw=None), ProofKind.DELTA_LEAF)
-    assert (world.get_credit("submitter"), world.get_stake("ann")) == (0, 1_850)
+    assert (world.get_credit("submitter"), world.get_held("ann")) == (0, 1_850)
     return world
 
 
@@ -317,31 +316,51 @@ def one_signer_was_convicted_first() -> World:
 
 
 @PLAYS.add
-def a_false_reject_that_is_proven_at_once_counts_no_more() -> World:
-    """Its draw was undecided: the reserves decide without it, and the claim has its pay. Once its draw is
-    decided, a vote stays."""
-    world = World("a false reject that is proven at once counts no more", rounds=3)
+def a_false_late_reject_that_is_proven_at_once_counts_no_more() -> World:
+    """Its late draw was undecided: a reserve that was not served takes no pay alone. Once a late draw is
+    decided, a REJECT stays."""
+    world = make_drawn("a false late reject that is proven at once counts no more", **LATE)
+    world.all_accept()
+    world.posts()
+    world.all_commit()
+    world.draws()
+    world.votes("ann", REJECT_STATE, index=0, draw=2, is_opened=False)
+    convicts_auditor(world, 0, "ann", draw=2)
+    require_words(world, "ann", 2)
+    world.comes_to((world.state.rounds[0].late_from or 0) + 10)
+    world.votes("ann", UNSERVED, index=0, draw=2, rank=1, is_opened=False)
+    world.all_accept()
+    world.posts()
+    world.winds_down()
+    world.passes_duties()
+    world.all_settle()
+    assert world.get_credit("ann") == 200, "both rounds"
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def two_false_rejects_are_made_good_though_each_is_proven_at_once() -> World:
+    """Both auditors that took the pay are convicted, so a slash pays for the claim. It does so as well if the
+    first proof waits until the draw is decided."""
+    world = World("two false rejects are made good though each is proven at once", rounds=3)
     world.solvers("ann", "bob", "cid")
     world.verifiers(*(f"verifier {number}" for number in range(18)))
     world.starts()
     world.all_commit()
     world.draws()
-    closed = world.state.rounds[0].closed or 0
     world.votes("ann", REJECT_STATE, is_opened=False)
-    world.votes("bob", REJECT_STATE, rank=0, is_opened=False)
-    world.votes("bob", ACCEPT, rank=1, is_opened=False)
     convicts_auditor(world, 0, "ann")
-    require_words(world, "ann", 0)
-    world.comes_to(closed + 10)
-    for rank in (1, 2):
-        world.votes("ann", ACCEPT, rank=rank)
-    accept_rest(world, 0, "cid")
-    world.votes("bob", ACCEPT, rank=2)
-    convicts_auditor(world, 0, "bob")
-    require_words(world, "bob", 0, REJECT_STATE, ACCEPT, ACCEPT)
+    world.comes_to((world.state.rounds[0].closed or 0) + 10)
+    world.votes("ann", REJECT_STATE, rank=1, is_opened=False)
+    convicts_auditor(world, 0, "ann", rank=1)
+    world.votes("ann", ACCEPT, rank=2)
+    accept_rest(world, 0, "bob", "cid")
     world.posts_late()
-    assert len(world.state.rounds[0].merged) >= 2
     world.winds_down()
+    world.passes_duties()
+    world.all_settle()
+    assert world.get_credit("ann") == 100, "an honest solver whom two proven liars robbed"
     world.ends()
     return world
 

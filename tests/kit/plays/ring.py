@@ -134,6 +134,52 @@ def an_auditor_that_has_settled_and_left_holds_no_epoch() -> World:
 
 
 @PLAYS.add
+def a_number_that_is_used_again_holds_no_epoch() -> World:
+    """Who had the number before was paid in this epoch, and was paid out: the new holder is idle."""
+    world = World("a number that is used again holds no epoch", rounds=24, amounts={"dropped_fee": 0})
+    names = [f"verifier {number}" for number in range(9)]
+    world.solvers("ann", "bob", "cid")
+    world.verifiers(*names)
+    world.starts()
+    world.plays_round()
+    busy = sum_audits(world.state, world.state.rounds[0])
+    gone, *audited = (name for name in names if world.get_seat(name).number in busy)
+    number = world.get_seat(gone).number
+    world.anybody(gone).leaves()
+    skips(world, 4)
+    until = max(get_duty_until(world.state, world.state.rounds[index]) or 0 for index in range(3))
+    while world.block <= until:
+        world.runs_out()
+    assert world.live.index < EPOCH
+    world.settles(gone, 2)
+    world.send(calls.PayOut(number), STRANGER)
+    late = world.anybody("late")
+    late.joins(SeatRole.VERIFIER)
+    assert world.get_seat("late").number == number
+    skips(world, 20)
+    world.comes_to((get_duty_until(world.state, world.state.rounds[15]) or 0) + 1)
+    for name in ("ann", "bob", "cid", *audited):
+        world.settles(name, 15)
+    frees(world)
+    return world
+
+
+@PLAYS.add
+def draws_of_a_freed_epoch_are_no_silence() -> World:
+    """An idle auditor counts as settled there, so it has missed nothing."""
+    world = make_long("draws of a freed epoch are no silence", 24)
+    skips(world, 20)
+    settles = (get_duty_until(world.state, world.state.rounds[15]) or 0) + 1
+    world.comes_to(settles)
+    for name in ("ann", "bob", "cid"):
+        world.settles(name, 15)
+    frees(world)
+    with world.refuses("NotSilent"):
+        world.anybody("zoe").marks_silent("vic", (0, 0, 0), (1, 0, 0), (2, 0, 0))
+    return world
+
+
+@PLAYS.add
 def an_epoch_is_freed_while_rounds_run() -> World:
     """A task of two epochs: the first is freed once all have settled it."""
     world = make_long("an epoch is freed while rounds run", 24)

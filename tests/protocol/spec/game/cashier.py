@@ -58,13 +58,15 @@ class Cashier:
             assert self.brought[account] + money.change == wei(credit_of(account)), account
             assert not UNEXPLAINED & set(money.sums), money
             assert all(one > 0 for one in money.sums.values()), money
-        held = sum(wei for pot, wei in self.state.purse.wei.items() if pot.kind == PotKind.RESTITUTION)
+        pots = self.state.purse.wei.items()
+        restitution = sum(wei for pot, wei in pots if pot.kind == PotKind.RESTITUTION)
+        held = sum(wei for pot, wei in pots if pot.kind == PotKind.HELD)
         credits = sum(wei(credit_of(account)) for account in self.brought)
         locked = sum(money.locked for money in found.values())
-        assert credits + locked + held + wei(BURNED) == self.state.purse.compute_total()
+        assert credits + locked + restitution + held + wei(BURNED) == self.state.purse.compute_total()
         assert sum(self.book.burned.values()) == wei(BURNED)
         # What a slash made good is held beside the escrow, which burns as much.
-        assert sum(money.earned for money in found.values()) <= wei(ESCROW) + held
+        assert sum(money.earned for money in found.values()) <= wei(ESCROW) + restitution
         for seat in self.state.seats.values():
             lost = seat.status == SeatStatus.CLOSED
             assert found[seat.account].stake == 0 if lost else found[seat.account].locked >= 0

@@ -10,6 +10,7 @@ from tests.protocol.spec.game.simulation import Simulation
 from touchstone.protocol.spec.audit_draws import count_draws
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
+from touchstone.protocol.spec.game.epochs import get_epoch_start
 from touchstone.protocol.spec.game.events import EpochFreed, GameEvent, SeatJoined, SeatSettled, WeiMoved
 from touchstone.protocol.spec.game.purse import ESCROW, PotKind
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, Seat
@@ -38,7 +39,7 @@ class Bookkeeper:
         if isinstance(event, SeatSettled):
             self._check(world.state, world.state.seats[event.seat], event.until_round)
         if isinstance(event, EpochFreed):
-            self._forget(world.state, 16 * event.epoch + 16)
+            self._forget(world.state, get_epoch_start(event.epoch + 1))
         self.rounds = world.state.rounds
         if not isinstance(event, WeiMoved):
             self.got = 0

@@ -22,7 +22,6 @@ from touchstone.protocol.spec.game import bond_outcomes, compensation, convictin
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.events import SeatConvicted
-from touchstone.protocol.spec.game.pools import get_stake
 from touchstone.protocol.spec.game.purse import (
     BURNED,
     ESCROW,
@@ -30,6 +29,7 @@ from touchstone.protocol.spec.game.purse import (
     Purse,
     bond_of,
     credit_of,
+    held_of,
     restitution_of,
     stake_of,
 )
@@ -87,7 +87,7 @@ def test_signers_that_were_convicted_before_share_in_no_fall() -> None:
     assert draft.events[0] == SeatConvicted(solver(0), ProofKind.DELTA_LEAF, CLAIM), "told before money moves"
     purse = draft.state.purse
     assert (purse.get_wei(BURNED), purse.get_wei(SLASHED)) == (0, 0)
-    assert get_stake(draft.state, solver(0)) == 1_350, "held"
+    assert purse.get_wei(held_of(solver(0))) == 1_350
     before = len(draft.events)
     convicting.convict_signers(draft, (solver(0), solver(1)), FINDER, 0, [])
     closed = [event.seat for event in draft.events[before:] if isinstance(event, SeatConvicted)]

@@ -26,7 +26,7 @@ from touchstone.protocol.spec.game.calls import HandedOpening
 from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes
 from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, ProofKind, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.presets import LIMITS
-from touchstone.protocol.spec.game.purse import credit_of, stake_of
+from touchstone.protocol.spec.game.purse import credit_of, held_of
 from touchstone.protocol.spec.game.round_machine import apply
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
@@ -140,7 +140,7 @@ def test_h2_a_full_self_challenge_loses_half_of_the_stake(finder_cap: int) -> No
     world.send(calls.EndDispute(0, outcome=CONVICTED), "friend")
     purse = world.state.purse
     back = purse.get_wei(credit_of("friend")) - 80 + purse.get_wei(credit_of(SUBMITTER))
-    assert back <= 1_000 and get_burned(world) + purse.get_wei(stake_of(solver(0))) >= 1_000
+    assert back <= 1_000 and get_burned(world) + purse.get_wei(held_of(solver(0))) >= 1_000
 
 
 # --- M2: reserves copy an opened end ------------------------------------------------------------------------

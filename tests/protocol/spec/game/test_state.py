@@ -27,7 +27,7 @@ from touchstone.protocol.spec.game.state import GameRound, MissedPlace, Pool, co
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX
 from touchstone.protocol.spec.statements import VoteWord
 
-TYPES, CONTESTS = Path("GameTypes.sol"), Path("interfaces/IContests.sol")
+TABLES, CONTESTS = Path("GameTables.sol"), Path("interfaces/IContests.sol")
 
 
 def read_enum(path: Path, name: str) -> list[str]:
@@ -40,8 +40,8 @@ def read_enum(path: Path, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "path", "name"),
     [
-        (SeatRole, TYPES, "SeatRole"), (SeatStatus, TYPES, "SeatStatus"), (RoundPhase, TYPES, "Phase"),
-        (ProofKind, TYPES, "Proof"), (ContestTurn, CONTESTS, "Turn"),
+        (SeatRole, TABLES, "SeatRole"), (SeatStatus, TABLES, "SeatStatus"), (RoundPhase, TABLES, "Phase"),
+        (ProofKind, TABLES, "Proof"), (ContestTurn, CONTESTS, "Turn"),
     ],
 )  # fmt: skip
 def test_a_word_has_the_number_that_the_contracts_log(words: type[IntEnum], path: Path, name: str) -> None:
