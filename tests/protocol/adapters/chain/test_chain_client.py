@@ -35,7 +35,7 @@ from touchstone.protocol.spec.game.terms import DeploymentLimits
 from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.scripts.network import devnet
 
-ADDRESSES = [f"0x{number:040x}" for number in range(1, 16)]
+ADDRESSES = [f"0x{number:040x}" for number in range(1, 17)]
 DEPLOYMENT = make_deployment(31337, ADDRESSES)
 NOWHERE = "http://127.0.0.1:1"
 
@@ -173,7 +173,7 @@ async def run_contract(folder: Path, name: str) -> AsyncIterator[tuple[Connectio
         sender = Sender(connection, key, devnet.CHAIN_ID, ResendPolicy())
         receipt = await sender.send("", compute_creation_code(name, []), name)
         assert (await connection.head()).timestamp_s == TIMESTAMP_S
-        deployment = make_deployment(devnet.CHAIN_ID, [receipt.contract_address.lower()] * 15)
+        deployment = make_deployment(devnet.CHAIN_ID, [receipt.contract_address.lower()] * 16)
         reader = EventReader(connection, deployment)
         yield connection, Randomness("Randomness", deployment.randomness, connection, None, reader)
         await connection.close()

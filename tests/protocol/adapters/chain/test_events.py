@@ -18,7 +18,7 @@ from touchstone.protocol.adapters.chain.deployment import find_receiver
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.state_headers import StateHeader
 
-ADDRESSES = [f"0x{number:040x}" for number in range(1, 16)]
+ADDRESSES = [f"0x{number:040x}" for number in range(1, 17)]
 DEPLOYMENT = make_deployment(1, ADDRESSES)
 HEADER = StateHeader(b"\1" * 32, b"\2" * 32, b"\3" * 32, 4, 5)
 
