@@ -71,7 +71,7 @@ class ChainMishaps(MishapSimulation, ChainSimulation):
 
 def get_held(state: GameState) -> int:
     """wei that are nobody's: to be burned, or held for undone rounds."""
-    kinds = (PotKind.RESTITUTION, PotKind.BURNED)
+    kinds = (PotKind.HELD, PotKind.RESTITUTION, PotKind.BURNED)
     return sum(wei for pot, wei in state.purse.wei.items() if pot.kind in kinds)
 
 
