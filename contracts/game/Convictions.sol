@@ -32,8 +32,8 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         purse.discard(Pots.stakes(task), restWei - heldWei);
     }
 
-    /// @dev Pay of the accepted claims of rounds that were undone now, of seats that are not closed, and that no slash has paid. A short claim counts as a whole one: to read the
-    /// segments of 128 rounds would not fit a transaction, and then no root could fall.
+    /// @dev Pay of the accepted claims of rounds that were undone now, of seats that are not closed, and that no slash has paid. A short claim counts as a
+    /// whole one: to read the segments of 128 rounds would not fit a transaction, and then no root could fall.
     function _owedIn(TaskId task, uint256 first, uint256 last) private view returns (uint256 owedWei) {
         uint256 payWei = _tasks[task].terms.amounts.solverPay;
         IRounds.Facts[] memory facts = _factsOf(task, first, last);

@@ -98,6 +98,7 @@ abstract contract GameStorage {
     /// @param fallen when its posted root fell; of meaning once it was posted
     /// @param refused void, or, where it is accepted too, accepted too late to be merged
     /// @param convicted a fault was proven in the claim itself
+    /// @param questions about it that are open, asks and disputes; 0 before its epoch is freed
     /// @param isTroubled whether the three fields behind it are of this round
     /// @param restored claims that a slash has paid for
     struct Round {
@@ -127,6 +128,7 @@ abstract contract GameStorage {
         uint64 refused;
         uint64 convicted;
         uint40 opened;
+        uint16 questions;
         bool isTroubled;
         // What went wrong
         uint64 unserved;
@@ -247,8 +249,6 @@ abstract contract GameStorage {
     /// @dev The latest round of which a vote of the seat counted, plus one; 0: none.
     mapping(TaskId => mapping(SeatRole => uint16[AUDITOR_SEATS_MAX])) internal _lastVoted;
     mapping(TaskId => Fall[]) internal _falls;
-    /// @dev By epoch of the round that they are about: asks and disputes that are open, on any seat.
-    mapping(TaskId => mapping(uint256 => uint256)) internal _questionsOpen;
     mapping(bytes32 => OpenAsk) internal _asks;
     mapping(TaskId => mapping(bytes32 => Dispute)) internal _disputes;
     mapping(bytes32 => StepProofs.Demand[DEMANDED_LEAVES_MAX]) internal _demands;

@@ -2,7 +2,6 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
-import {EPOCH_ROUNDS} from "./GameTypes.sol";
 import {StatementModule} from "./StatementModule.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
@@ -28,7 +27,9 @@ abstract contract QuestionModule is StatementModule {
     {
         uint16[9] storage open = _questionsOn(_tasks[task].seatAt[seat]);
         open.add(round);
-        ++_questionsOpen[task][round / EPOCH_ROUNDS];
+        Round storage about = _roundAt(task, round);
+        if (about.questions == type(uint16).max) revert OpenCounts.TooManyOpen(round);
+        ++about.questions;
         number = open.total();
         bondWei = number * _firstBondWei(task);
         if (bondWei > bondLimitWei) revert IRefusals.WrongBond(bondWei, bondLimitWei);
@@ -52,6 +53,6 @@ abstract contract QuestionModule is StatementModule {
 
     function _endQuestion(TaskId task, uint256 seat, uint256 round) private {
         _questionsOn(_tasks[task].seatAt[seat]).remove(round);
-        --_questionsOpen[task][round / EPOCH_ROUNDS];
+        --_roundAt(task, round).questions;
     }
 }

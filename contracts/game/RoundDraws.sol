@@ -61,7 +61,7 @@ abstract contract RoundDraws is RoundOpening {
             (bool isLast, bool isMissing) = _isMissing(round, terms.windows.dispute);
             if (isLast) return;
             if (!isMissing) continue;
-            ClaimFates memory fates = _fatesOf(round, terms, closedSeats);
+            Fates memory fates = _fatesOf(round, terms, closedSeats);
             (round.lateFrom, round.lateBy) = (uint40(fromBlock), by);
             round.lateSlots = fates.accepted | fates.open;
         }

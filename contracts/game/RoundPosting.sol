@@ -49,7 +49,7 @@ abstract contract RoundPosting is RoundDraws {
         private
         view
     {
-        ClaimFates memory fates = _fatesOf(round, terms, closedSeats);
+        Fates memory fates = _fatesOf(round, terms, closedSeats);
         uint256 from = round.fallen;
         if (from == 0) from = round.closing + (fates.undecided == 0 ? 0 : terms.windows.auditMax);
         _requireWindow(from, _postUntil(round, terms));
@@ -124,7 +124,7 @@ abstract contract RoundPosting is RoundDraws {
         GameTerms storage terms = _tasks[task].terms;
         uint256 last = _postUntil(here, terms);
         if (block.number <= last) {
-            ClaimFates memory fates = _fatesOf(here, terms, _closedSolvers(_tasks[task]));
+            Fates memory fates = _fatesOf(here, terms, _closedSolvers(_tasks[task]));
             if (fates.undecided | fates.mergeable != 0) revert IRefusals.NotLate(last, block.number);
         }
         here.phase = Phase.STANDING;
@@ -166,11 +166,18 @@ abstract contract RoundPosting is RoundDraws {
         RoundLine storage line = _lineOf(task);
         uint256 epoch = line.freedEpochs;
         uint256 end = (epoch + 1) * EPOCH_ROUNDS;
-        bool isOpen = _contestsOpen[task].isAnyIn(epoch, epoch) || _questionsOpen[task][epoch] != 0;
+        bool isOpen = _contestsOpen[task].isAnyIn(epoch, epoch) || _isQuestioned(task, epoch);
         if (line.nextRound < end || isOpen || !_isSettled(task, epoch)) {
             revert IRefusals.NotSettleable(0, end - 1);
         }
         line.freedEpochs = uint16(epoch + 1);
         emit EpochFreed(task, epoch);
+    }
+
+    function _isQuestioned(TaskId task, uint256 epoch) private view returns (bool) {
+        for (uint256 i = 0; i < EPOCH_ROUNDS; ++i) {
+            if (_roundAt(task, epoch * EPOCH_ROUNDS + i).questions != 0) return true;
+        }
+        return false;
     }
 }

@@ -7,6 +7,7 @@ import {GameStorage} from "./GameStorage.sol";
 import {EPOCH_ROUNDS, GameTerms, GameWindows, Phase, RING_ROUNDS} from "./GameTypes.sol";
 import {Module} from "./Module.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
+import {IRounds} from "./interfaces/IRounds.sol";
 import {Slots} from "./libraries/Slots.sol";
 
 /// @title Reads rounds, and says from when to when something of them counts.
@@ -15,14 +16,6 @@ import {Slots} from "./libraries/Slots.sol";
 abstract contract RoundReading is GameStorage, Module {
     /// @dev In `Round.lateBy`: a closing seed draws the late audits.
     uint32 internal constant CLOSING = 1 << 31;
-
-    /// @dev What has become of a round's claims at this block, as `IRounds.Fates`.
-    struct ClaimFates {
-        uint64 accepted;
-        uint64 mergeable;
-        uint64 undecided;
-        uint64 open;
-    }
 
     // Rounds ----------------------------------------------------------------------------------------------------------
     /// @dev What the ring has in the place of a round.
@@ -95,11 +88,12 @@ abstract contract RoundReading is GameStorage, Module {
     function _fatesOf(Round storage round, GameTerms storage terms, uint256 closedSeats)
         internal
         view
-        returns (ClaimFates memory fates)
+        returns (IRounds.Fates memory fates)
     {
+        fates.convicted = round.convicted;
         if (_isUndrawn(round, terms)) return fates;
         uint256 auditMax = terms.windows.auditMax;
-        fates.accepted = round.accepted & ~round.convicted;
+        fates.accepted = round.accepted & ~fates.convicted;
         fates.mergeable = fates.accepted & ~round.refused;
         fates.undecided = _openClaims(round, terms, closedSeats, auditMax);
         fates.open = _openClaims(round, terms, closedSeats, 2 * auditMax);

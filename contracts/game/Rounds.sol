@@ -32,9 +32,7 @@ contract Rounds is RoundPosting, RoundFacts {
 
     /// @inheritdoc IRounds
     function fatesOf(TaskId task, uint256 round) external view returns (Fates memory) {
-        Round storage here = _roundOf(task, round);
-        ClaimFates memory fates = _fatesOf(here, _tasks[task].terms, _closedSolvers(_tasks[task]));
-        return Fates(fates.accepted, fates.mergeable, fates.undecided, fates.open, here.convicted);
+        return _fatesOf(_roundOf(task, round), _tasks[task].terms, _closedSolvers(_tasks[task]));
     }
 
     /// @inheritdoc IRounds

@@ -6,6 +6,7 @@ import {IReferee} from "../interfaces/IReferee.sol";
 import {Draw} from "../libraries/Draw.sol";
 import {StepProofs} from "../libraries/StepProofs.sol";
 import {DisputeTurns} from "./DisputeTurns.sol";
+import {DEMANDED_LEAVES_MAX} from "./GameStorage.sol";
 import {GameTerms} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
 import {IDisputes} from "./interfaces/IDisputes.sol";
@@ -18,8 +19,6 @@ import {LibBit} from "solady/utils/LibBit.sol";
 /// @dev Every move of the claimant is bounded: three paths, then eight leaves in as many calls as it likes; of another's bytes it repeats none. What a
 /// dispute is, and how it comes to a step, is in `Disputes`.
 contract Steps is DisputeTurns, ISteps {
-    /// @dev Leaves that the opener may demand.
-    uint256 private constant DEMANDED_LEAVES_MAX = 8;
     /// @inheritdoc ISteps
     IReferee public immutable referee;
 

@@ -13,7 +13,7 @@ contract DisputesGasTest is GameWorld {
 
     event Gas(string what, uint256 gas);
 
-    /// @dev The first bond of a task, in the dearest window; later ones find written pots. The first question of an epoch writes the count of them anew.
+    /// @dev The first bond of a task, in the dearest window; later ones find written pots.
     function test_gas_opening() public {
         opener = person("opener");
         begin(3, 6, 3);
@@ -28,7 +28,7 @@ contract DisputesGasTest is GameWorld {
         _requireGas("vote", vote, 245_000);
         vm.revertToState(clean);
         pass(2 * terms.windows.auditMax);
-        _requireGas("claim, decided by time", claim, 190_000);
+        _requireGas("claim, decided by time", claim, 180_000);
         _requireGas("vote, decided by time, second bond of the task", vote, 210_000);
     }
 

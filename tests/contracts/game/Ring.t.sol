@@ -11,7 +11,7 @@ import {GameWorld} from "./GameWorld.sol";
 /// @dev One solver, three verifiers and three whistleblowers; one draw a claim, a late one for each.
 contract RingTest is GameWorld {
     /// @dev Of `_contestsOpen`.
-    uint256 private constant CONTESTS_SLOT = 16;
+    uint256 private constant CONTESTS_SLOT = 15;
     /// @dev Of at most 16.7 million that a transaction may take.
     uint256 private constant FREE_GAS = 6_000_000;
 

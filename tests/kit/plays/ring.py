@@ -47,6 +47,17 @@ def list_audited(world: World, names: list[str]) -> list[str]:
     return [name for name in names if world.get_seat(name).number in busy]
 
 
+def make_audited(name: str) -> tuple[World, list[str]]:
+    """Returns a task of two epochs whose first round was played, and who of its nine verifiers audited it."""
+    world = World(name, rounds=24, amounts={"dropped_fee": 0})
+    names = [f"verifier {number}" for number in range(9)]
+    world.solvers("ann", "bob", "cid")
+    world.verifiers(*names)
+    world.starts()
+    world.plays_round()
+    return world, list_audited(world, names)
+
+
 @PLAYS.add
 def a_ring_of_rounds_is_full() -> World:
     """No place is left for a round until all seats have settled the oldest epoch, and it is freed."""
@@ -81,13 +92,7 @@ def a_ring_of_rounds_is_full() -> World:
 def idle_auditors_hold_no_epoch() -> World:
     """Who earned something settles it first; whoever earned and owes nothing need not. A dispute that nobody
     has ended holds the epoch, also one about a vote that never counted."""
-    world = World("idle auditors hold no epoch", rounds=24, amounts={"dropped_fee": 0})
-    names = [f"verifier {number}" for number in range(9)]
-    world.solvers("ann", "bob", "cid")
-    world.verifiers(*names)
-    world.starts()
-    world.plays_round()
-    audited = list_audited(world, names)
+    world, audited = make_audited("idle auditors hold no epoch")
     assert 0 < len(audited) < 9
     zoe, vote = world.anybody("zoe"), make_place(world, 0, "ann", rank=1)
     dispute = zoe.disputes(vote, word=VoteWord.ACCEPT)
@@ -111,15 +116,7 @@ def idle_auditors_hold_no_epoch() -> World:
 def an_auditor_that_has_settled_and_left_holds_no_epoch() -> World:
     """It earned something in the epoch and settled it with the last round that held it. It need not settle
     the rounds behind."""
-    world = World(
-        "an auditor that has settled and left holds no epoch", rounds=24, amounts={"dropped_fee": 0}
-    )
-    names = [f"verifier {number}" for number in range(9)]
-    world.solvers("ann", "bob", "cid")
-    world.verifiers(*names)
-    world.starts()
-    world.plays_round()
-    audited = list_audited(world, names)
+    world, audited = make_audited("an auditor that has settled and left holds no epoch")
     world.anybody(audited[0]).leaves()
     skips(world, 20)
     number = world.get_seat(audited[0]).number
@@ -136,14 +133,7 @@ def an_auditor_that_has_settled_and_left_holds_no_epoch() -> World:
 @PLAYS.add
 def a_number_that_is_used_again_holds_no_epoch() -> World:
     """Who had the number before was paid in this epoch, and was paid out: the new holder is idle."""
-    world = World("a number that is used again holds no epoch", rounds=24, amounts={"dropped_fee": 0})
-    names = [f"verifier {number}" for number in range(9)]
-    world.solvers("ann", "bob", "cid")
-    world.verifiers(*names)
-    world.starts()
-    world.plays_round()
-    busy = sum_audits(world.state, world.state.rounds[0])
-    gone, *audited = (name for name in names if world.get_seat(name).number in busy)
+    world, (gone, *audited) = make_audited("a number that is used again holds no epoch")
     number = world.get_seat(gone).number
     world.anybody(gone).leaves()
     skips(world, 4)
