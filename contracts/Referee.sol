@@ -65,7 +65,7 @@ contract Referee is IReferee {
         return (runs, asked.terms);
     }
 
-    // Indices -----------------------------------------------------------------------------------------------------
+    // Indices
     /// @dev Operand 0 is the index; what is opened behind it is what it chooses.
     function _indexedRun(
         StepContext calldata context,

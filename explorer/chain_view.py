@@ -109,7 +109,7 @@ class ChainView:
     async def _find_others(self) -> dict[str, str] | None:
         chain = self.chain
         try:
-            told = chain.connection, chain.deployment, chain.limits
+            told = chain.connection, chain.deployment, chain.bounds
             found = await find_other_creations(*told) | await find_other_contracts(*told)
         except EnvironmentFault as fault:
             if fault.retryable:

@@ -5,13 +5,12 @@ from typing import Any
 
 from touchstone.explorer.names import Names, make_person, show_wei
 from touchstone.protocol.economics.account_money import AccountMoney, compute_money
-from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import KINDS, MoneyKind, Sums, add_sums
 from touchstone.protocol.spec.game.pools import get_stake
-from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import Seat
+from touchstone.protocol.spec.game.vault import PotKind
 
 COLUMNS = ("locked", "earned", "settled", "lost", "spent")
 """The columns of a table of money. Settled minus locked, lost and spent is the task's change of a credit."""
@@ -66,13 +65,12 @@ def _list_sums(sums: Sums, *, is_settled: bool) -> Iterator[dict[str, Any]]:
 def make_seat(game: LoggedGame, seat: Seat, money: Money, names: Names) -> dict[str, Any]:
     """Returns a seat, and what its account has won in this task."""
     is_paid_out = seat.number not in game.seats
-    status = "paid out" if is_paid_out else seat.status.name.lower()
     sums = sum_money(money.get(seat.account, AccountMoney(seat.account)))
     return {
         "seat": seat.number,
         "role": seat.role.name.lower(),
         **make_person(seat.account, names),
-        "status": "convicted" if seat.status == SeatStatus.CLOSED else status,
+        "status": "paid out" if is_paid_out else seat.status.name.lower(),
         "stake": show_wei(0 if is_paid_out else get_stake(game, seat.number)),
         **{name: show_wei(sums[name]) for name in ("earned", "settled", "lost")},
         "joined_before_round": seat.joined,

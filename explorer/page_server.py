@@ -239,10 +239,10 @@ class PageServer:
         return answer({
             "total": len(disputes),
             "disputes": [make_dispute_row(game, one, names) for one in shown],
-            "asks": [
+            "queries": [
                 {"asker": names.of(one.asker), "about": names.of_statement(game, one.statement)}
                 | {"until_block": one.clock}
-                for one in list(game.asks.values())[:PAGE]
+                for one in list(game.queries.values())[:PAGE]
             ],
             "contests": [
                 {"contester": names.of(one.contester), "round": one.round, "turn": one.turn.name}

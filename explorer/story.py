@@ -218,7 +218,7 @@ _TELLERS: Mapping[str, Callable[[Teller, Mapping[str, Any]], Iterator[str]]] = {
     "SeatConvicted": Teller._convicted,
     "SeatSettled": Teller._settled,
     "SeatFreed": Teller._freed,
-    "GameClosed": Teller._closed,
+    "TaskClosed": Teller._closed,
     "TaskHalted": Teller._halted,
     "HaltVoted": Teller._voted_halt,
     "RevenuePaid": Teller._revenue_paid,

@@ -10,10 +10,10 @@ from touchstone.explorer.names import Names, make_person, show_wei
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame
-from touchstone.protocol.spec.game.purse import ESCROW
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.timing import get_live_round, is_over, is_start_alive
+from touchstone.protocol.spec.game.vault import ESCROW
 from touchstone.protocol.spec.training_codec import decode_training
 
 FLOPS_PER_WEIGHT_AND_TOKEN = 6
@@ -39,12 +39,12 @@ def describe_phase(game: GameState, block: int) -> str:
         return "halted" if now.is_halted else "over"
     if is_start_alive(now, block):
         return "starting"
-    return "stands still"
+    return "paused"
 
 
 def count_active(game: GameState, role: SeatRole) -> int:
     """Returns the number of open seats of a role."""
-    return sum(seat.role == role and seat.status == SeatStatus.OPEN for seat in game.seats.values())
+    return sum(seat.role == role and seat.status == SeatStatus.ACTIVE for seat in game.seats.values())
 
 
 def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[st
         "seats": {role.name.lower(): count_active(game, role) for role in SeatRole},
         "open_disputes": len(game.disputes),
         "open_contests": len(game.contests),
-        "escrow": show_wei(game.purse.get_wei(ESCROW)),
+        "escrow": show_wei(game.vault.get_wei(ESCROW)),
     }
 
 

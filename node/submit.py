@@ -189,7 +189,9 @@ def _sketch_terms(plan: RoundPlan, count: int) -> PostedTerms:
         schedule_root=STAND_IN,
         step_root=STAND_IN,
         format=FORMAT_NUMBERS[plan.numeric_format],
-        weighting=0,
+        encoding=0,
+        aggregation=0,
+        audit=0,
         parameter_count=count,
         rounds=plan.rounds,
         inner_steps=plan.inner_steps,
@@ -214,7 +216,7 @@ def refuse_bad_task(chain: GameChain, terms: PostedTerms, training: TrainingSpec
     wei."""
     spec = make_spec(terms, training)
     game_terms = read_terms({"terms": terms, "task": bytes(32)}, SigningDomain(0, chain.signing.contract))
-    refuse_harmful(game_terms, spec, None, chain.limits)
+    refuse_harmful(game_terms, spec, None, chain.bounds)
     require_format(terms.format, spec)
     step = get_step(training)
     require_fit(training, step.built.program, step.layout, terms.parameter_count)
@@ -240,6 +242,6 @@ async def post_task(
         put = (terms.initial_weights_root, tensor_bytes(start))
         await asyncio.to_thread(store.put_tensor, *put)
     await chain.deposit_missing(escrow_wei)
-    receipt = await chain.tasks.post_task(terms, encode_training(training))
+    receipt = await chain.game.post_task(terms, encode_training(training))
     posted: Event = receipt.find("TaskPosted")
     return bytes(posted.arguments["task"])

@@ -13,8 +13,8 @@ from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.keys.keystore import load_keystore
 from touchstone.protocol.adapters.keys.passwords import read_password
 from touchstone.protocol.spec.errors import TouchstoneError
-from touchstone.protocol.spec.game.presets import LIMITS
-from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.game.presets import BOUNDS
+from touchstone.protocol.spec.game.terms import DeploymentBounds
 from touchstone.scripts.command_line.command_errors import ExitCode, render_error
 from touchstone.scripts.command_line.option_types import PATH
 from touchstone.scripts.command_line.shared_options import PRESETS
@@ -36,7 +36,7 @@ from touchstone.scripts.network.contract_creation import default_game_path, depl
     help="ERC-20 contract of all payments; left out: a new DevToken",
 )
 @click.option("--drand", is_flag=True, help="let draws use a round of drand too")
-@click.option("--limits", type=PRESETS, default="12s", help="preset of limits, by the block time")
+@click.option("--preset", type=PRESETS, default="12s", help="preset of the bounds, by the block time")
 @click.option("--out", type=PATH, help="file to write; default deployments/<chainId>.json")
 def deploy(
     rpc_url: str,
@@ -44,23 +44,23 @@ def deploy(
     password_file: Path | None,
     token: str,
     drand: bool,
-    limits: str,
+    preset: str,
     out: Path | None,
 ) -> None:
     """Put the contracts of the round on a chain."""
     key = load_keystore(keystore, read_password(password_file))
-    asyncio.run(_deploy(rpc_url, key, LIMITS[limits], out, {"token": token, "with_drand": drand}))
+    asyncio.run(_deploy(rpc_url, key, BOUNDS[preset], out, {"token": token, "with_drand": drand}))
 
 
 async def _deploy(
-    rpc_url: str, key: AccountKey, limits: DeploymentLimits, out: Path | None, asked: dict[str, Any]
+    rpc_url: str, key: AccountKey, bounds: DeploymentBounds, out: Path | None, asked: dict[str, Any]
 ) -> None:
     connection = Connection(rpc_url)
     try:
         path = out or default_game_path(await connection.chain_id())
-        found = await find_game(connection, path, limits, **asked)
+        found = await find_game(connection, path, bounds, **asked)
         if found is None:
-            write_game_deployment(path, await deploy_game(connection, key, limits, **asked))
+            write_game_deployment(path, await deploy_game(connection, key, bounds, **asked))
     finally:
         await connection.close()
     print(f"wrote {path}" if found is None else f"found in {path}, nothing changed")

@@ -40,7 +40,7 @@ ENDS = (
     *(f"claim {end}" for end in ("accepted", "void", "dropped", "convicted", "unserved", "rejected late")),
     *(f"dispute {end}" for end in ("cleared", "moot")),
     *(f"dispute convicted, {how}" for how in ("silent", "operation", "datum")),
-    *(f"ask {end}" for end in ("cleared", "convicted", "expired", "moot")),
+    *(f"query {end}" for end in ("cleared", "convicted", "expired", "moot")),
     *(f"contest {end}" for end in ("lost", "won", "moot")),
     *(
         f"proof {kind}"

@@ -1,4 +1,4 @@
-"""Proves properties of the purse and of seats with halmos for all arguments, not only those a fuzzer tries.
+"""Proves properties of the vault and of seats with halmos for all arguments, not only those a fuzzer tries.
 
 `./dev prove` installs halmos into build/prove/venv the first time, because nothing else needs it and its
 solvers.
@@ -23,7 +23,7 @@ BUILD = ROOT / "build" / "prove"
 REPORT = BUILD / "report.json"
 LAUNCHER = Path(__file__).with_name("halmos_launch.py")
 CHECKS = "tests/contracts/prove"
-PROOFS = "^(PurseProof|SeatProof)$"
+PROOFS = "^(VaultProof|SeatProof)$"
 SOURCE = CHECKS
 """The proofs are about what these files import."""
 # Halmos' exit code of a check that can fail.
@@ -32,7 +32,7 @@ COUNTEREXAMPLE = 1
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the checks (all, or those named) and writes the report; returns 1 if one is not proven."""
-    parser = argparse.ArgumentParser(prog="./dev prove", description="Prove what the purse and seats keep.")
+    parser = argparse.ArgumentParser(prog="./dev prove", description="Prove what the vault and seats keep.")
     parser.add_argument("checks", nargs="*", metavar="CHECK", help="e.g. check_solvency; default all")
     options = parser.parse_args(arguments)
     try:

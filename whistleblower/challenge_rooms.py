@@ -11,7 +11,7 @@ from touchstone.whistleblower.contesting import Contesting
 from touchstone.whistleblower.dispute_opening import DisputeOpening
 from touchstone.whistleblower.proof_calls import ProofCalls
 from touchstone.whistleblower.prosecuting import Prosecuting
-from touchstone.whistleblower.queries import Queries
+from touchstone.whistleblower.query_opening import Queries
 from touchstone.whistleblower.step_judging import StepJudging
 from touchstone.whistleblower.votes_on_chain import VotesOnChain
 from touchstone.whistleblower.work_proofs import WorkProofs

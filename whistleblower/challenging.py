@@ -11,10 +11,10 @@ from touchstone.node.kit.duty import Duty, Wait
 from touchstone.node.kit.known_statements import get_now, list_playable, list_provable_rounds
 from touchstone.node.kit.view import View
 from touchstone.node.records.dispute_records import DisputePlanned, StatementKey, to_key
-from touchstone.protocol.spec.game.calls import AskSigner, DisputeStatement, GameCall
+from touchstone.protocol.spec.game.calls import DisputeStatement, GameCall, QueryVote
 from touchstone.protocol.spec.game.dispute_moves import Move
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
-from touchstone.protocol.spec.game.timing import get_ask_until, get_statement_until
+from touchstone.protocol.spec.game.timing import get_query_until, get_statement_until
 from touchstone.protocol.spec.game.upkeep_turns import find_turn
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.whistleblower.case_judging import OPENING_BLOCKS, CaseJudging, list_unjudged
@@ -23,7 +23,7 @@ from touchstone.whistleblower.evidence import list_provable_faults
 from touchstone.whistleblower.judging_work import FalseClaim, FalseStart, WorkFault, list_work_faults
 from touchstone.whistleblower.proof_calls import Proof, ProofCalls
 from touchstone.whistleblower.prosecuting import Prosecuting
-from touchstone.whistleblower.queries import OpenQuery, Queries, list_open_queries
+from touchstone.whistleblower.query_opening import PlannedQuery, Queries, list_planned_queries
 from touchstone.whistleblower.step_judging import StepJudging
 from touchstone.whistleblower.suspicions import SuspectedFault
 from touchstone.whistleblower.votes_on_chain import Unread, VotesOnChain, list_unread
@@ -135,7 +135,7 @@ class OpenDispute:
 class QuerySigner:
     """Ask the signer of a vote to show a leaf."""
 
-    query: OpenQuery
+    query: PlannedQuery
 
     @property
     def round(self) -> int:
@@ -195,9 +195,9 @@ def next_actions(view: View, block: int) -> Iterator[Duty[Challenging] | Wait]:
         ref = to_key(case).ref
         until = get_statement_until(get_now(view), ref) - OPENING_BLOCKS
         yield _take_turn(view, DisputeStatement(ref, 0), until, block, OpenDispute(case))
-    for query in list_open_queries(view, block):
-        last = get_ask_until(get_now(view), query.statement) or block
-        call = AskSigner(query.statement, VoteWord.ACCEPT, query.leaf, 0)
+    for query in list_planned_queries(view, block):
+        last = get_query_until(get_now(view), query.statement) or block
+        call = QueryVote(query.statement, VoteWord.ACCEPT, query.leaf, 0)
         yield _take_turn(view, call, last - OPENING_BLOCKS, block, QuerySigner(query))
     # A refused proof is tried again: it failed, or it came too late.
     for game_round in list_provable_rounds(get_now(view), block):

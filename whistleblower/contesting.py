@@ -149,7 +149,7 @@ class BeginContest:
             limit_wei = await fund_bonds(
                 room.chain, room.get_view(), len(game.contests), game.terms.amounts.contest_bond
             )
-            await room.chain.contests.contest(room.get_view().task, self.round, limit_wei, salt)
+            await room.chain.game.contest(room.get_view().task, self.round, limit_wei, salt)
 
 
 @dataclass(frozen=True)
@@ -170,14 +170,14 @@ class MoveContest:
         made = await room.outer_steps.merge_claims(make_key(game_round, game_round.merged))
         if self.turn == InnerTurn.LEAF:
             inputs = await room.gather_inputs(game_round, contest.index)
-            await room.chain.contests.bring_leaf(room.get_view().task, self.name, inputs)
+            await room.chain.game.bring_leaf(room.get_view().task, self.name, inputs)
         elif self.turn == InnerTurn.CONTESTER:
             child = await asyncio.to_thread(room.choose_child, contest, made)
             nodes = list(contest.nodes)
-            await room.chain.contests.name_child(room.get_view().task, self.name, child, nodes)
+            await room.chain.game.name_child(room.get_view().task, self.name, child, nodes)
         else:
             nodes = await asyncio.to_thread(room.list_nodes, contest, made)
-            await room.chain.contests.answer(room.get_view().task, self.name, nodes)
+            await room.chain.game.answer_contest(room.get_view().task, self.name, nodes)
 
 
 def list_duties(view: View, block: int) -> Iterator[Duty[Contesting] | Wait]:
@@ -238,7 +238,7 @@ def _count_ended(view: View, game_round: GameRound) -> int:
     wrong."""
     return sum(
         (contest.round, contest.root, contest.contester) == (game_round.index, game_round.root, view.account)
-        and contest.turn == InnerTurn.STANDS
+        and contest.turn == InnerTurn.HOLDS
         for contest in view.chain_state.contests[view.task].contests.values()
     )
 

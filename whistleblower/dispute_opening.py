@@ -63,7 +63,7 @@ class DisputeOpening:
             await self._send(case, known, limit_wei)
 
     async def _send(self, case: DisputePlanned, known: KnownVote | None, limit_wei: int) -> None:
-        disputes, task = self.chain.disputes, self.get_view().task
+        disputes, task = self.chain.game, self.get_view().task
         if known is None:
             place = (case.round, case.slot, case.segment)
             await disputes.dispute_claim(task, *place, limit_wei, case.salt)

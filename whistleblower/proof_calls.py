@@ -43,14 +43,14 @@ class ProofCalls:
     async def send_proof(self, proof: Proof) -> None:
         """Commits to a proof, and sends it once the commitment counts. Raises ContractRefused if the proof
         fails, or another account convicted the seat first."""
-        evidence, call = self.chain.evidence, (self.get_view().task, *proof.arguments)
+        evidence, call = self.chain.game, (self.get_view().task, *proof.arguments)
         data = encode_call(find_function(load_own_abi("Evidence"), proof.function), call)
         digest = await evidence.digest_of(self.get_view().account, data)
         head = self.get_view().head_block
-        since = int(await evidence.sealed_block(self.get_view().account, digest))
-        lasts = self.get_view().game.limits.proof_seal_blocks - EXPIRY_BLOCKS
+        since = int(await evidence.committed_block(self.get_view().account, digest))
+        lasts = self.get_view().game.bounds.proof_commit_blocks - EXPIRY_BLOCKS
         if not since or head >= since + lasts:
-            await evidence.seal_proof(digest)
+            await evidence.commit_proof(digest)
         await getattr(evidence, to_snake_case(proof.function))(*call)
 
 

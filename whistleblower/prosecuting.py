@@ -150,7 +150,7 @@ class Prosecuting:
         """Makes the referee compute the wrong element."""
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         proof = (fault.node, fault.element, fault.openings)
-        await self.chain.steps.prove_operation(self.get_view().task, dispute.name, facts, start, *proof)
+        await self.chain.game.prove_operation(self.get_view().task, dispute.name, facts, start, *proof)
 
     async def prove_input(self, dispute: InnerDispute, start: StateHeader, fault: InputFault) -> None:
         """Shows the task's own token, label or scalar, which differs from the claimed one."""
@@ -160,7 +160,7 @@ class Prosecuting:
         else:
             datum = await self.open_token(dispute, fault.element, fault.buffer == LABELS)
         place = (fault.buffer, fault.element, fault.opening, datum)
-        await self.chain.steps.prove_datum(self.get_view().task, dispute.name, facts, start, *place)
+        await self.chain.game.prove_datum(self.get_view().task, dispute.name, facts, start, *place)
 
     async def open_token(self, dispute: InnerDispute, position: int, is_label: bool) -> LeafProof:
         """Returns the dataset's leaf with the token (or label) that belongs at a position of the batch."""
@@ -212,7 +212,7 @@ class Prosecuting:
             {"node": prove_node(program, one.node), "place": one.place, "leaf_index": one.leaf_index}
             for one in list_demands(program, describe_layout(program), withheld)
         ]
-        await self.chain.steps.demand_leaves(self.get_view().task, dispute.name, facts, leaves)
+        await self.chain.game.demand_leaves(self.get_view().task, dispute.name, facts, leaves)
 
     async def find_fault(self, dispute: InnerDispute, trace: PostedTrace) -> Found:
         """Returns the first fault of the claimed step, or what the claimant did not serve in time."""

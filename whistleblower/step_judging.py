@@ -176,7 +176,7 @@ class StepJudging:
         claimant does not show its states and still has time."""
         step = await self.find_step(dispute)
         self.notify(f"dispute {format_name(dispute)}: naming step {step}")
-        await self.chain.disputes.name_step(self.get_view().task, dispute.name, step, dispute.roots)
+        await self.chain.game.name_step(self.get_view().task, dispute.name, step, dispute.roots)
 
     async def find_step(self, dispute: InnerDispute) -> int:
         """Returns the step to name. First choice is the step that this node judged false before, if the

@@ -29,7 +29,7 @@ contract Contests is SeatReading, RoundReading, IContests {
 
     constructor(Modules memory modules) Module(modules) {}
 
-    // Turns -----------------------------------------------------------------------------------------------------------
+    // Turns (7.10)
     /// @inheritdoc IContests
     /// @dev The k-th open one costs k: so many that they cannot all be answered in time would fell a right root. `openOf` counts to 9 * 2,047: k fits 16 bits.
     function contest(TaskId task, uint256 round, uint256 bondLimitWei, bytes32 salt)
@@ -52,11 +52,11 @@ contract Contests is SeatReading, RoundReading, IContests {
         uint256 clock = _turnTo(contest_, Turn.ANSWER, terms);
         _contestsOpen[task].add(round);
         emit Contested(task, id, round, root, msg.sender, bondWei, clock);
-        purse.take(msg.sender, Pots.bonds(task), bondWei);
+        vault.take(msg.sender, Pots.bonds(task), bondWei);
     }
 
     /// @inheritdoc IContests
-    function answer(TaskId task, bytes32 id, bytes32[] calldata nodes) external {
+    function answerContest(TaskId task, bytes32 id, bytes32[] calldata nodes) external {
         Contest storage contest_ = _onTurn(task, id, Turn.ANSWER);
         GameTerms storage terms = _tasks[task].terms;
         bool isFirst = contest_.level == 0;
@@ -99,7 +99,7 @@ contract Contests is SeatReading, RoundReading, IContests {
         _stand(task, id, contest_, terms, msg.sender);
     }
 
-    // Ends ------------------------------------------------------------------------------------------------------------
+    // Ends (7.10)
     /// @inheritdoc IContests
     function endContest(TaskId task, bytes32 id) external {
         Contest storage contest_ = _running(task, id);
@@ -115,11 +115,11 @@ contract Contests is SeatReading, RoundReading, IContests {
     function _stand(TaskId task, bytes32 id, Contest storage contest_, GameTerms storage terms, address answerer)
         private
     {
-        _close(task, id, contest_, Turn.STANDS);
+        _close(task, id, contest_, Turn.HOLDS);
         _contestedUntil[task] = block.number + terms.windows.respond;
         uint256 bondWei = _bondOf(contest_, terms);
-        purse.give(Pots.bonds(task), answerer, bondWei / 2);
-        purse.discard(Pots.bonds(task), bondWei - bondWei / 2);
+        vault.give(Pots.bonds(task), answerer, bondWei / 2);
+        vault.discard(Pots.bonds(task), bondWei - bondWei / 2);
     }
 
     function _fall(TaskId task, bytes32 id, Contest storage contest_, GameTerms storage terms) private {
@@ -131,7 +131,7 @@ contract Contests is SeatReading, RoundReading, IContests {
         private
     {
         _close(task, id, contest_, outcome);
-        purse.give(Pots.bonds(task), contest_.contester, _bondOf(contest_, terms));
+        vault.give(Pots.bonds(task), contest_.contester, _bondOf(contest_, terms));
     }
 
     function _bondOf(Contest storage contest_, GameTerms storage terms) private view returns (uint256) {
@@ -144,7 +144,7 @@ contract Contests is SeatReading, RoundReading, IContests {
         emit ContestEnded(task, id, outcome);
     }
 
-    // The leaf --------------------------------------------------------------------------------------------------------
+    // The leaf (5, 7.10)
     /// @dev The hash that the contested leaf must have.
     function _leafOf(
         TaskId task,
@@ -251,7 +251,7 @@ contract Contests is SeatReading, RoundReading, IContests {
         return inputs[:length];
     }
 
-    // Helpers ---------------------------------------------------------------------------------------------------------
+    // Helpers
     function _running(TaskId task, bytes32 id) private view returns (Contest storage contest_) {
         contest_ = _contests[task][id];
         if (contest_.turn == Turn.NONE || contest_.turn > Turn.LEAF) revert IRefusals.NothingOpen(id);

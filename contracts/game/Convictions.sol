@@ -16,7 +16,7 @@ import {LibBit} from "solady/utils/LibBit.sol";
 /// @title Moves the money of convictions: stakes of liars, and what they owe to solvers whose pay they took.
 /// @dev Twin of `convicting.py` and `compensation.py` in `protocol/spec/game`.
 abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement {
-    // Falls -----------------------------------------------------------------------------------------------------------
+    // Falls (7.11, 12.2)
     /// @inheritdoc ISettlement
     function fall(TaskId task, uint256 round, address finder) external onlyGame {
         uint256 number = _falls[task].length;
@@ -28,8 +28,8 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         uint256 heldWei = _min(owedWei, restWei);
         _falls[task].push(Fall(uint32(first), uint32(last), uint128(owedWei), uint128(heldWei)));
         emit RestitutionHeld(task, number, first, last, owedWei, heldWei);
-        purse.move(Pots.stakes(task), Pots.restitution(task, number), heldWei);
-        purse.discard(Pots.stakes(task), restWei - heldWei);
+        vault.move(Pots.stakes(task), Pots.restitution(task, number), heldWei);
+        vault.discard(Pots.stakes(task), restWei - heldWei);
     }
 
     /// @dev Pay of the accepted claims of rounds that were undone now, of seats that are not closed, and that no slash has paid. A short claim counts as a
@@ -60,12 +60,12 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
     {
         uint256 number = _fallOf(task, round);
         Fall memory fallen = _falls[task][number];
-        if (fallen.owedWei == 0 || record.status == SeatStatus.CLOSED) return 0;
+        if (fallen.owedWei == 0 || record.status == SeatStatus.CONVICTED) return 0;
         shareWei = payWei * fallen.heldWei / fallen.owedWei;
-        purse.give(Pots.restitution(task, number), record.account, shareWei);
+        vault.give(Pots.restitution(task, number), record.account, shareWei);
     }
 
-    // False statements ------------------------------------------------------------------------------------------------
+    // False statements (12.2)
     /// @inheritdoc ISettlement
     function punish(TaskId task, uint256 seat, address finder, Proof proof, StatementRef calldata statement)
         external
@@ -84,11 +84,11 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         owedWei = _min(owedWei, restWei);
         emit StatementConvicted(task, seat, proof, statement, finder);
         if (owed != address(0)) emit PayRestored(task, statement.round, statement.slot, owed, owedWei);
-        purse.give(Pots.stakes(task), owed, owedWei);
+        vault.give(Pots.stakes(task), owed, owedWei);
         // A root that a solver signed may fall later: until its number is free, the rest is held for the work that falls with the root.
         if (_isSolver(seat)) _tasks[task].seatAt[seat].stakeWei = uint96(restWei);
-        else purse.discard(Pots.stakes(task), restWei - owedWei);
-        purse.discard(Pots.escrow(task), keptWei);
+        else vault.discard(Pots.stakes(task), restWei - owedWei);
+        vault.discard(Pots.escrow(task), keptWei);
     }
 
     /// @dev The solver whose claim a false REJECT of this seat has made void, and the pay that it lost. Of a late draw that is not decided the REJECT counts no
@@ -114,9 +114,9 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         }
         uint256 solver = _seatId(SeatRole.SOLVER, Slots.numberAt(round.pool, statement.slot));
         Record storage record = _tasks[task].seatAt[solver];
-        bool isOwed = record.status != SeatStatus.CLOSED && record.joined <= statement.round;
+        bool isOwed = record.status != SeatStatus.CONVICTED && record.joined <= statement.round;
         if (!isOwed || !_hasTakenPay(round, drawn, votes_)) return (address(0), 0, 0);
-        _noteTrouble(round);
+        _mark(round);
         round.restored |= uint64(1 << drawn.slot);
         payWei = _payOf(task, round, drawn.slot);
         account = record.account;
@@ -127,9 +127,9 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
     /// @dev Whether the votes of a draw made a claim void, or took its pay late, and no slash has paid for the claim. One that was not served had no pay to
     /// lose. An undone round has paid nothing that a late audit could take.
     function _hasTakenPay(Round storage round, DrawnRank memory drawn, uint256 votes_) private view returns (bool) {
-        uint256 spared = round.isTroubled ? round.restored | round.unserved : 0;
+        uint256 spared = round.isMarked ? round.restored | round.unserved : 0;
         if (spared >> drawn.slot & 1 == 1) return false;
-        (, bool isFailed) = Ballots.fateOf(votes_);
+        (, bool isFailed) = Ballots.statusOf(votes_);
         if (!drawn.isLate) return isFailed;
         bool isPaid = round.accepted >> drawn.slot & 1 == 1 && round.phase != Phase.UNDONE;
         return isPaid && Ballots.isRejectedLate(votes_);

@@ -13,7 +13,7 @@ import {IRefusals} from "./interfaces/IRefusals.sol";
 /// @title Opens a dispute of a claim or a vote, and narrows it down to one step.
 /// @notice What does not bind cannot be posted, so there is nothing to prove about it: who cannot bind is silent.
 abstract contract DisputeOpening is DisputeTurns, IDisputes {
-    // Opening ---------------------------------------------------------------------------------------------------------
+    // Opening (11.3)
     /// @inheritdoc IDisputes
     function disputeClaim(
         TaskId task,
@@ -98,7 +98,7 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
         return keccak256(abi.encode(isSame, endLeaf));
     }
 
-    // Roots -----------------------------------------------------------------------------------------------------------
+    // Roots (11.3)
     /// @inheritdoc IDisputes
     function postClaimRoots(
         TaskId task,
@@ -167,7 +167,7 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
         _requireBound("count", terms.segmentSteps + 1, roots.length);
     }
 
-    /// @dev For step numbers of another place no data are dealt and no learning rate is given: what follows could not be proven wrong. More local steps
+    /// @dev For step numbers of another place no data are assigned and no learning rate is given: what follows could not be proven wrong. More local steps
     /// than global ones are none of any place.
     function _requirePlaced(Dispute storage dispute, GameTerms storage terms, StateHeader calldata start)
         private

@@ -12,7 +12,7 @@ abstract contract DisputeTurns is QuestionModule {
     /// @dev In place of a draw: the statement is the claim.
     uint8 internal constant CLAIM = type(uint8).max;
 
-    // Turns -----------------------------------------------------------------------------------------------------------
+    // Turns (11.3)
     function _running(TaskId task, bytes32 id) internal view returns (Dispute storage dispute) {
         dispute = _disputes[task][id];
         if (dispute.stage == IDisputes.Stage.NONE || dispute.stage > IDisputes.Stage.LAST) {
@@ -30,7 +30,7 @@ abstract contract DisputeTurns is QuestionModule {
         dispute = _running(task, id);
         if (dispute.stage != expected) revert IRefusals.WrongTurn(uint256(dispute.stage), uint256(expected));
         Record storage record = _tasks[task].seatAt[dispute.seat];
-        if (record.status == SeatStatus.CLOSED) revert IRefusals.SeatClosed(dispute.seat);
+        if (record.status == SeatStatus.CONVICTED) revert IRefusals.SeatIsConvicted(dispute.seat);
         _requireWindow(0, dispute.clockBlock);
         account = record.account;
     }
@@ -61,7 +61,7 @@ abstract contract DisputeTurns is QuestionModule {
         (dispute.stage, dispute.clockBlock) = (stage, uint40(clock));
     }
 
-    // The end ---------------------------------------------------------------------------------------------------------
+    // The end (11.3)
     function _convict(TaskId task, bytes32 id, Dispute storage dispute) internal {
         _close(task, id, dispute, IDisputes.Stage.CONVICTED, address(0));
         settlement.punish(task, dispute.seat, dispute.opener, Proof.DISPUTED, _refOf(dispute));
@@ -78,7 +78,7 @@ abstract contract DisputeTurns is QuestionModule {
         else _returnBond(task, seat, round, number, dispute.opener);
     }
 
-    // The statement, packed -------------------------------------------------------------------------------------------
+    // The statement, packed
     /// @dev Rounds are at most 65,535 and slots 64; a draw is at most 20, a rank at most 2, a segment below 65,536.
     function _keepStatement(Dispute storage dispute, StatementRef memory ref, uint256 segment) internal {
         (dispute.round, dispute.slot, dispute.rank) = (uint16(ref.round), uint8(ref.slot), uint8(ref.rank));
@@ -89,7 +89,7 @@ abstract contract DisputeTurns is QuestionModule {
         return StatementRef(dispute.round, dispute.slot, dispute.draw == CLAIM ? NO_DRAW : dispute.draw, dispute.rank);
     }
 
-    // What must fit ---------------------------------------------------------------------------------------------------
+    // What must fit
     function _requireBound(bytes32 what, bytes32 expected, bytes32 actual) internal pure {
         _requireBound(what, uint256(expected), uint256(actual));
     }
@@ -113,7 +113,7 @@ abstract contract DisputeTurns is QuestionModule {
         return keccak256(abi.encodePacked(roots));
     }
 
-    // Bonds -----------------------------------------------------------------------------------------------------------
+    // Bonds
     function _questionsOn(Record storage record) internal view override returns (uint16[9] storage) {
         return record.disputes;
     }

@@ -16,10 +16,10 @@ contract Disputes is DisputeOpening {
     constructor(Modules memory modules) Module(modules) {}
 
     /// @inheritdoc IDisputes
-    function end(TaskId task, bytes32 id) external {
+    function endDispute(TaskId task, bytes32 id) external {
         Dispute storage dispute = _running(task, id);
         Record storage record = _tasks[task].seatAt[dispute.seat];
-        if (record.status == SeatStatus.CLOSED) return _close(task, id, dispute, Stage.MOOT, address(0));
+        if (record.status == SeatStatus.CONVICTED) return _close(task, id, dispute, Stage.MOOT, address(0));
         if (block.number <= dispute.clockBlock) revert IRefusals.NotLate(dispute.clockBlock, block.number);
         Stage stage = dispute.stage;
         if (stage == Stage.ROOTS || stage == Stage.TRACE || stage == Stage.LEAVES) _convict(task, id, dispute);

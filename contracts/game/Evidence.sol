@@ -14,36 +14,36 @@ import {IEvidence} from "./interfaces/IEvidence.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {Slots} from "./libraries/Slots.sol";
 
-/// @title Proofs in one transaction. Twin of `apply_seal_proof` and `apply_convict` in `protocol/spec/game/transaction_proofs.py`.
+/// @title Proofs in one transaction. Twin of `apply_commit_proof` and `apply_convict` in `protocol/spec/game/transaction_proofs.py`.
 /// @dev A statement can be proven false for as long as it can be disputed. Nothing here knows a party: the proof alone decides.
 contract Evidence is StatementModule, IEvidence {
     constructor(Modules memory modules) Module(modules) {}
 
-    // Seals -----------------------------------------------------------------------------------------------------------
+    // Commitments (11.4)
     /// @inheritdoc IEvidence
-    /// @dev Kept by sender: nobody can renew somebody else's seal, and a copy of it is of no use.
-    function sealProof(bytes32 digest) external {
-        _sealedBlocks[msg.sender][digest] = block.number;
-        emit ProofSealed(msg.sender, digest);
+    /// @dev Kept by sender: nobody can renew somebody else's commitment, and a copy of it is of no use.
+    function commitProof(bytes32 digest) external {
+        _committedBlocks[msg.sender][digest] = block.number;
+        emit ProofCommitted(msg.sender, digest);
     }
 
     /// @dev Of an earlier block, and not too old.
-    modifier onlySealed() {
-        _requireSealed();
+    modifier onlyCommitted() {
+        _requireCommitted();
         _;
     }
 
-    function _requireSealed() private view {
+    function _requireCommitted() private view {
         bytes32 digest = digestOf(msg.sender, msg.data);
-        uint256 since = _sealedBlocks[msg.sender][digest];
+        uint256 since = _committedBlocks[msg.sender][digest];
         bool isGood =
-            since != 0 && since < block.number && block.number <= since + _limits.proofSealBlocks;
-        if (!isGood) revert IRefusals.SealMissing(digest);
+            since != 0 && since < block.number && block.number <= since + _bounds.proofCommitBlocks;
+        if (!isGood) revert IRefusals.ProofNotCommitted(digest);
     }
 
-    // Claims ----------------------------------------------------------------------------------------------------------
+    // Claims (11.4)
     /// @inheritdoc IEvidence
-    function proveStart(TaskId task, ClaimAt calldata claim, StartProof calldata proof) external onlySealed {
+    function proveStart(TaskId task, ClaimAt calldata claim, StartProof calldata proof) external onlyCommitted {
         (Statement memory statement, GameTerms storage terms) = _accuse(task, claim);
         if (_isStartRight(task, terms, statement, proof)) revert IRefusals.ProofInvalid("start");
         _punish(task, statement, Proof.BOUNDARY_ZERO);
@@ -52,7 +52,7 @@ contract Evidence is StatementModule, IEvidence {
     /// @inheritdoc IEvidence
     function proveDelta(TaskId task, ClaimAt calldata claim, uint256 leaf, DeltaProof calldata proof)
         external
-        onlySealed
+        onlyCommitted
     {
         (Statement memory statement, GameTerms storage terms) = _accuse(task, claim);
         if (_isDeltaRight(task, terms, statement, leaf, proof)) revert IRefusals.ProofInvalid("delta");
@@ -66,7 +66,7 @@ contract Evidence is StatementModule, IEvidence {
         uint256 leaf,
         WorkProof calldata work,
         LeafProof calldata deltaLeaf
-    ) external onlySealed {
+    ) external onlyCommitted {
         (Statement memory statement, GameTerms storage terms) = _accuse(task, claim);
         _openWork(statement.claim, work);
         _requireLeaf(work.deltaRoot, deltaLeaf, leaf, _leafCount(terms));
@@ -80,7 +80,7 @@ contract Evidence is StatementModule, IEvidence {
         ClaimAt calldata claim,
         WorkProof calldata work,
         BoundaryProof calldata last
-    ) external onlySealed {
+    ) external onlyCommitted {
         (Statement memory statement,) = _accuse(task, claim);
         _openWork(statement.claim, work);
         _openBoundary(statement.claim, statement.claim.segments, last);
@@ -88,7 +88,7 @@ contract Evidence is StatementModule, IEvidence {
         _punish(task, statement, Proof.CARRIED_ROOT);
     }
 
-    // Votes -----------------------------------------------------------------------------------------------------------
+    // Votes (11.4)
     /// @inheritdoc IEvidence
     /// @dev A tree holds one leaf at each place, whoever made it.
     function proveVoteLeaf(
@@ -97,7 +97,7 @@ contract Evidence is StatementModule, IEvidence {
         uint256 boundary,
         bytes32 leaf,
         bytes32[] calldata path
-    ) external onlySealed {
+    ) external onlyCommitted {
         (Statement memory statement,) = _accuse(task, signed);
         bool isFault =
             _isInClaim(statement.claim, leaf, boundary, path) && Statements.misnames(signed.vote, boundary, leaf);
@@ -108,7 +108,7 @@ contract Evidence is StatementModule, IEvidence {
     /// @inheritdoc IEvidence
     function proveTwoVotes(TaskId task, SignedVote calldata first, SignedVote calldata second)
         external
-        onlySealed
+        onlyCommitted
     {
         (Statement memory statement,) = _accuse(task, first);
         _requireTwo(statement, _signerOf(second), Statements.differ(first.vote, second.vote));
@@ -118,7 +118,7 @@ contract Evidence is StatementModule, IEvidence {
     /// @inheritdoc IEvidence
     function proveTwoSeals(TaskId task, SignedSealed calldata first, SignedSealed calldata second)
         external
-        onlySealed
+        onlyCommitted
     {
         Statement memory statement = _requireOpen(task, _readSealed(task, first));
         _requireTwo(statement, _signerOf(second), Statements.differ(first.said, second.said));
@@ -128,7 +128,7 @@ contract Evidence is StatementModule, IEvidence {
     /// @inheritdoc IEvidence
     function proveVoteAndSeal(TaskId task, SignedVote calldata signed, SignedSealed calldata sealed_)
         external
-        onlySealed
+        onlyCommitted
     {
         (Statement memory statement,) = _accuse(task, signed);
         bool isFault = Statements.differ(Statements.sealedOf(signed.vote), sealed_.said);
@@ -142,7 +142,7 @@ contract Evidence is StatementModule, IEvidence {
     }
 
     /// @inheritdoc IEvidence
-    function proveNoLeaf(TaskId task, SignedVote calldata signed) external onlySealed {
+    function proveNoLeaf(TaskId task, SignedVote calldata signed) external onlyCommitted {
         (Statement memory statement, GameTerms storage terms) = _accuse(task, signed);
         Statements.Word word = signed.vote.word;
         bool isNaming = word == Statements.Word.REJECT_STATE || word == Statements.Word.REJECT_DELTA;
@@ -154,7 +154,7 @@ contract Evidence is StatementModule, IEvidence {
     /// @inheritdoc IEvidence
     function proveRightStart(TaskId task, SignedVote calldata signed, StartProof calldata proof)
         external
-        onlySealed
+        onlyCommitted
     {
         (Statement memory statement, GameTerms storage terms) = _accuse(task, signed);
         _requireWord(signed, Statements.Word.REJECT_START);
@@ -165,7 +165,7 @@ contract Evidence is StatementModule, IEvidence {
     /// @inheritdoc IEvidence
     function proveRightDelta(TaskId task, SignedVote calldata signed, DeltaProof calldata proof)
         external
-        onlySealed
+        onlyCommitted
     {
         (Statement memory statement, GameTerms storage terms) = _accuse(task, signed);
         _requireWord(signed, Statements.Word.REJECT_DELTA);
@@ -179,7 +179,7 @@ contract Evidence is StatementModule, IEvidence {
     /// @inheritdoc IEvidence
     function proveEnds(TaskId task, SignedVote calldata signed, Statements.Opening calldata opening)
         external
-        onlySealed
+        onlyCommitted
     {
         (Statement memory statement, GameTerms storage terms) = _accuse(task, signed);
         bool isFault = terms.format == EXACT_FORMAT
@@ -193,7 +193,7 @@ contract Evidence is StatementModule, IEvidence {
         if (signed.vote.word != word) revert IRefusals.ProofInvalid("word");
     }
 
-    // Accusing --------------------------------------------------------------------------------------------------------
+    // Accusing
     function _begin(TaskId task) private returns (GameTerms storage) {
         rounds.sync(task);
         return _tasks[task].terms;
@@ -225,7 +225,7 @@ contract Evidence is StatementModule, IEvidence {
         settlement.punish(task, statement.seat, msg.sender, proof, statement.ref);
     }
 
-    // Boundary 0 ------------------------------------------------------------------------------------------------------
+    // Boundary 0 (11.4)
     /// @dev Whether the claim starts from the weights of its base root, at the right step, with the moments that it must have. Refuses what the chain
     /// does not know.
     function _isStartRight(TaskId task, GameTerms storage terms, Statement memory statement, StartProof calldata proof)
@@ -294,7 +294,7 @@ contract Evidence is StatementModule, IEvidence {
         return (false, 0, 0);
     }
 
-    // Pseudo-gradient -------------------------------------------------------------------------------------------------
+    // Pseudo-gradient (5, 11.4)
     /// @dev Whether a leaf of the pseudo-gradient is the encoded difference. A final leaf that has no encoding (another size, not finite)
     /// is the solver's own fault; of a broken global leaf nothing follows.
     function _isDeltaRight(
@@ -322,10 +322,10 @@ contract Evidence is StatementModule, IEvidence {
         return PositionalMerkle.tensorLeafCount(terms.parameterCount);
     }
 
-    // Views -----------------------------------------------------------------------------------------------------------
+    // Views
     /// @inheritdoc IEvidence
-    function sealedBlock(address account, bytes32 digest) external view returns (uint256) {
-        return _sealedBlocks[account][digest];
+    function committedBlock(address account, bytes32 digest) external view returns (uint256) {
+        return _committedBlocks[account][digest];
     }
 
     /// @inheritdoc IEvidence

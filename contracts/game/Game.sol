@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {DeploymentLimits} from "./GameTypes.sol";
+import {DeploymentBounds} from "./GameTypes.sol";
 import {GameStorage} from "./GameStorage.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {Address} from "@openzeppelin/contracts/utils/Address.sol";
@@ -26,7 +26,7 @@ contract Game is GameStorage {
     /// @custom:remedy Give each part functions of its own.
     error CallTaken(bytes4 selector);
 
-    constructor(Part[] memory parts, DeploymentLimits memory limits_) {
+    constructor(Part[] memory parts, DeploymentBounds memory bounds_) {
         for (uint256 i = 0; i < parts.length; ++i) {
             bytes4[] memory selectors = parts[i].selectors;
             for (uint256 j = 0; j < selectors.length; ++j) {
@@ -35,14 +35,14 @@ contract Game is GameStorage {
             }
         }
         // A round counts its blocks from its opening in 24 bits: a window until its beacon, and another one until it closes.
-        if (limits_.windowMax > type(uint24).max / 2) {
-            revert IRefusals.WindowTooLong("windowMax", type(uint24).max / 2, limits_.windowMax);
+        if (bounds_.windowMax > type(uint24).max / 2) {
+            revert IRefusals.WindowTooLong("windowMax", type(uint24).max / 2, bounds_.windowMax);
         }
         // A stake is kept in so many bits.
-        if (limits_.amountMax > type(uint96).max) {
-            revert IRefusals.AmountTooLarge("amountMax", type(uint96).max, limits_.amountMax);
+        if (bounds_.amountMax > type(uint96).max) {
+            revert IRefusals.AmountTooLarge("amountMax", type(uint96).max, bounds_.amountMax);
         }
-        _limits = limits_;
+        _bounds = bounds_;
     }
 
     fallback(bytes calldata call_) external returns (bytes memory answer) {

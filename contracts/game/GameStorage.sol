@@ -5,7 +5,7 @@ import {TaskId} from "../Types.sol";
 import {StepProofs} from "../libraries/StepProofs.sol";
 import {
     AUDITOR_SEATS_MAX,
-    DeploymentLimits,
+    DeploymentBounds,
     GameTerms,
     Phase,
     RING_ROUNDS,
@@ -22,7 +22,7 @@ uint256 constant DEMANDED_LEAVES_MAX = 8;
 /// @title All that a deployment keeps: `Game` has it, and every part of its code works on it.
 /// @dev Parts have no storage of their own (`tests/contracts/storage.txt` shows that all have the same). They must inherit this contract first.
 abstract contract GameStorage {
-    // Tasks and seats -------------------------------------------------------------------------------------------------
+    // Tasks and seats
     /// @dev As `Seat`, and what is open on it (`OpenCounts`). Rounds are at most 65,535: a seat that nobody is owed anything for has joined then.
     struct Record {
         address account;
@@ -30,7 +30,7 @@ abstract contract GameStorage {
         SeatStatus status;
         uint16 settled;
         uint16 joined;
-        uint16[9] asks;
+        uint16[9] queries;
         uint16[9] disputes;
     }
 
@@ -52,14 +52,14 @@ abstract contract GameStorage {
         mapping(uint256 => uint256) frozen;
     }
 
-    /// @dev seatOf: of a closed seat its id | CONVICTED. closedSeats: how many hold a number. solvers, verifiers, whistleblowers, isEnough: what the last
+    /// @dev seatOf: of a closed seat its id | CONVICTED. convictedSeats: how many hold a number. solvers, verifiers, whistleblowers, isEnough: what the last
     /// freeze gave, in one word; isFresh: a freeze now would give the same.
     struct Task {
         GameTerms terms;
         bool isClosed;
         uint64 openSolvers;
         uint16 seats;
-        uint16 closedSeats;
+        uint16 convictedSeats;
         uint64 solvers;
         uint24 verifiers;
         uint24 whistleblowers;
@@ -70,7 +70,7 @@ abstract contract GameStorage {
         mapping(address => uint256) seatOf;
     }
 
-    // Rounds ----------------------------------------------------------------------------------------------------------
+    // Rounds
     /// @dev A claim is written when its solver commits, and stays what it is until another round has its place.
     /// @param votes of its draws (`Ballots`)
     struct KeptClaim {
@@ -98,8 +98,8 @@ abstract contract GameStorage {
     /// @param fallen when its posted root fell; of meaning once it was posted
     /// @param refused void, or, where it is accepted too, accepted too late to be merged
     /// @param convicted a fault was proven in the claim itself
-    /// @param questions about it that are open, asks and disputes; 0 before its epoch is freed
-    /// @param isTroubled whether the three fields behind it are of this round
+    /// @param questions about it that are open, queries and disputes; 0 before its epoch is freed
+    /// @param isMarked whether the three fields behind it are of this round
     /// @param restored claims that a slash has paid for
     struct Round {
         uint64 committed;
@@ -129,7 +129,7 @@ abstract contract GameStorage {
         uint64 convicted;
         uint40 opened;
         uint16 questions;
-        bool isTroubled;
+        bool isMarked;
         // What went wrong
         uint64 unserved;
         uint64 lateRejected;
@@ -149,10 +149,10 @@ abstract contract GameStorage {
         uint16 nextRound;
         uint16 live;
         uint16 frozenTo;
-        uint16 dealtTo;
+        uint16 assignedTo;
         uint16 freedEpochs;
         bool isHalted;
-        uint40 standsSince;
+        uint40 pausedSince;
         uint40 startBlock;
         bytes32 root;
         Round[RING_ROUNDS] ring;
@@ -160,7 +160,7 @@ abstract contract GameStorage {
         bytes32[] closingSeeds;
     }
 
-    // Votes -----------------------------------------------------------------------------------------------------------
+    // Votes
     /// @dev What the votes of one role's auditors earn and cost, by number of the seat. Settlement empties it.
     /// @param pays counted votes with their openings: at most 16 rounds, 64 claims, 21 draws
     /// @param fees UNSERVED that were charged
@@ -169,7 +169,7 @@ abstract contract GameStorage {
         uint16[AUDITOR_SEATS_MAX] fees;
     }
 
-    // Convictions -----------------------------------------------------------------------------------------------------
+    // Convictions
     /// @dev What the signers of a fallen root owe to the rounds first .. last, as far as no earlier fall undid them.
     struct Fall {
         uint32 first;
@@ -178,8 +178,8 @@ abstract contract GameStorage {
         uint128 heldWei;
     }
 
-    // Questions -------------------------------------------------------------------------------------------------------
-    struct OpenAsk {
+    // Questions
+    struct OpenQuery {
         uint64 lastBlock;
         uint64 bonds;
     }
@@ -237,10 +237,10 @@ abstract contract GameStorage {
         bytes32 nodesHash;
     }
 
-    // The layout ------------------------------------------------------------------------------------------------------
+    // The layout
     /// @dev Which part has the code of a call; `Game` alone reads it.
     mapping(bytes4 => address) internal _partOf;
-    DeploymentLimits internal _limits;
+    DeploymentBounds internal _bounds;
     mapping(address => Peer) internal _peers;
     mapping(TaskId => Task) internal _tasks;
     mapping(TaskId => RoundLine) internal _lines;
@@ -249,7 +249,7 @@ abstract contract GameStorage {
     /// @dev The latest round of which a vote of the seat counted, plus one; 0: none.
     mapping(TaskId => mapping(SeatRole => uint16[AUDITOR_SEATS_MAX])) internal _lastVoted;
     mapping(TaskId => Fall[]) internal _falls;
-    mapping(bytes32 => OpenAsk) internal _asks;
+    mapping(bytes32 => OpenQuery) internal _queries;
     mapping(TaskId => mapping(bytes32 => Dispute)) internal _disputes;
     mapping(bytes32 => StepProofs.Demand[DEMANDED_LEAVES_MAX]) internal _demands;
     mapping(TaskId => mapping(bytes32 => Contest)) internal _contests;
@@ -257,5 +257,5 @@ abstract contract GameStorage {
     mapping(TaskId => uint16[9]) internal _contestsOpen;
     mapping(TaskId => uint256) internal _contestedUntil;
     /// @dev By account and hash: the block in which the account announced a proof.
-    mapping(address => mapping(bytes32 => uint256)) internal _sealedBlocks;
+    mapping(address => mapping(bytes32 => uint256)) internal _committedBlocks;
 }

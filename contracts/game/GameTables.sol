@@ -12,13 +12,13 @@ enum SeatRole {
     WHISTLEBLOWER
 }
 
-/// @notice The status of a seat. OPEN takes part in coming pools. LEAVING serves only in frozen pools, then its stake is paid out. CLOSED was convicted: its
-/// stake is gone and nothing that it does counts.
+/// @notice The status of a seat. ACTIVE takes part in coming pools. LEAVING serves only in frozen pools, then its stake is paid out. CONVICTED lost its stake,
+/// and nothing that it does counts.
 enum SeatStatus {
     NONE,
-    OPEN,
+    ACTIVE,
     LEAVING,
-    CLOSED
+    CONVICTED
 }
 
 /// @notice The phase of a round. RUNNING lasts until its root is posted or its base root stands. FALLEN means that its posted root lost a contest and it waits
@@ -32,8 +32,8 @@ enum Phase {
     UNDONE
 }
 
-/// @notice Why a seat was closed. CARRIED_ROOT: the claim's carried root does not belong to its last boundary. TWO_STATEMENTS: two votes, two seals, or a vote
-/// and a seal of one draw and rank differ. FALSE_WORD: the opened data show that a REJECT_DELTA or REJECT_START is wrong.
+/// @notice Why a seat was convicted. CARRIED_ROOT: the claim's carried root does not belong to its last boundary. TWO_STATEMENTS: two votes, two seals, or a
+/// vote and a seal of one draw and rank differ. FALSE_WORD: the opened data show that a REJECT_DELTA or REJECT_START is wrong.
 enum Proof {
     NONE,
     BOUNDARY_ZERO,
@@ -43,7 +43,7 @@ enum Proof {
     TWO_STATEMENTS,
     FALSE_WORD,
     DISPUTED,
-    ASKED,
+    QUERIED,
     WRONG_MERGE
 }
 

@@ -21,7 +21,7 @@ import {
     SOLVER_SEATS_MAX
 } from "./GameTables.sol";
 
-/// @title Types of the round: the terms of a task, the limits of a deployment, and what is read of rounds and seats.
+/// @title Types of the round: the terms of a task, the bounds of a deployment, and what is read of rounds and seats.
 /// @dev Twin of `protocol/spec/game/`. Enumerations and numbers of the rules come from `GameTables`.
 
 /// @notice Windows and clocks, in blocks.
@@ -33,7 +33,7 @@ import {
 /// @param post behind it: for a majority to post the outer root
 /// @param respond for one answer
 /// @param dispute from the close: for disputes, and for contests of the root
-/// @param ask from where votes stop counting: for asks
+/// @param query from where votes stop counting: for queries
 struct GameWindows {
     uint32 delay;
     uint32 drawGrid;
@@ -43,7 +43,7 @@ struct GameWindows {
     uint32 post;
     uint32 respond;
     uint32 dispute;
-    uint32 ask;
+    uint32 query;
 }
 
 /// @notice Money of a task, in the smallest unit of the token.
@@ -55,7 +55,7 @@ struct GameWindows {
 /// @param droppedFee of a solver that did not commit
 /// @param unservedFee where two of three auditors say UNSERVED: of the solver and of each who said so
 /// @param contestBond for a contest of a posted root
-/// @param askBond for the first open ask on a seat; the k-th costs k
+/// @param queryBond for the first open query on a seat; the k-th costs k
 /// @param disputeBond for the first open dispute on a seat; the k-th costs k
 /// @param finderCap the most that a finder gets of one slash
 struct GameAmounts {
@@ -67,7 +67,7 @@ struct GameAmounts {
     uint128 droppedFee;
     uint128 unservedFee;
     uint128 contestBond;
-    uint128 askBond;
+    uint128 queryBond;
     uint128 disputeBond;
     uint128 finderCap;
 }
@@ -80,7 +80,9 @@ struct GameAmounts {
 /// @param scheduleRoot tree over the summed learning rate of every segment of the task
 /// @param stepRoot hash of the `StepFacts` that all training steps share
 /// @param format id of the numeric format: FLOAT32_FORMAT, or EXACT_FORMAT (no limits, nobody is asked)
-/// @param weighting of claims in the outer step: 0 each claim counts once. Others are reserved
+/// @param encoding id of how pseudo-gradients are encoded: 0 int8 in blocks of 64. Others are reserved
+/// @param aggregation id of how claims are summed in the outer step: 0 the mean, each claim counts once. Others are reserved
+/// @param audit id of what a draw audits: 0 one segment. Others are reserved
 /// @param parameterCount elements of W
 /// @param rounds outer steps at most
 /// @param innerSteps H, a multiple of `segmentSteps`
@@ -106,7 +108,9 @@ struct GameTerms {
     bytes32 scheduleRoot;
     bytes32 stepRoot;
     uint32 format;
-    uint32 weighting;
+    uint32 encoding;
+    uint32 aggregation;
+    uint32 audit;
     uint32 parameterCount;
     uint32 rounds;
     uint32 innerSteps;
@@ -130,17 +134,17 @@ struct GameTerms {
 /// @param windowMax the greatest window, in blocks
 /// @param leastBondWei of every bond and stake
 /// @param amountMax of every amount, in wei
-/// @param sealBlocks how long the header of a block can be proven
-/// @param proofSealBlocks how long a sealed proof is good
-/// @param sealMargin blocks at least that are left for sealing a draw
-struct DeploymentLimits {
+/// @param headerBlocks how long the header of a block can be proven
+/// @param proofCommitBlocks how long a committed proof is good
+/// @param drawMargin blocks at least that are left for recording a draw
+struct DeploymentBounds {
     GameWindows least;
     uint32 windowMax;
     uint128 leastBondWei;
     uint128 amountMax;
-    uint32 sealBlocks;
-    uint32 proofSealBlocks;
-    uint32 sealMargin;
+    uint32 headerBlocks;
+    uint32 proofCommitBlocks;
+    uint32 drawMargin;
 }
 
 /// @notice An opened round.
@@ -150,7 +154,7 @@ struct DeploymentLimits {
 /// @param rootUntil contests of its root open until then
 struct RoundView {
     Phase phase;
-    bool isSealed;
+    bool isDrawn;
     uint64 pool;
     uint64 committed;
     uint64 merged;

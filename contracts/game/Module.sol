@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {TaskId} from "../Types.sol";
 import {IRandomness} from "../interfaces/IRandomness.sol";
 import {IContests} from "./interfaces/IContests.sol";
-import {IPurse} from "./interfaces/IPurse.sol";
+import {IVault} from "./interfaces/IVault.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 import {ISeats} from "./interfaces/ISeats.sol";
@@ -17,7 +17,7 @@ import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @notice The contracts of one deployment. They name one another, so their addresses are computed before the first is created.
 struct Modules {
-    IPurse purse;
+    IVault vault;
     address game;
     IShares shares;
     IRandomness randomness;
@@ -31,7 +31,7 @@ abstract contract Module {
     bytes32 private constant NAME_HASH = keccak256("Touchstone");
     bytes32 private constant VERSION_HASH = keccak256("3");
 
-    IPurse internal immutable purse;
+    IVault internal immutable vault;
     ITasks internal immutable tasks;
     ISeats internal immutable seatBook;
     IRounds internal immutable rounds;
@@ -44,7 +44,7 @@ abstract contract Module {
     bytes32 private immutable _ownSeparator;
 
     constructor(Modules memory modules) {
-        (purse, shares, randomness) = (modules.purse, modules.shares, modules.randomness);
+        (vault, shares, randomness) = (modules.vault, modules.shares, modules.randomness);
         (tasks, seatBook) = (ITasks(modules.game), ISeats(modules.game));
         (rounds, votes) = (IRounds(modules.game), IVotes(modules.game));
         (settlement, contests) = (ISettlement(modules.game), IContests(modules.game));

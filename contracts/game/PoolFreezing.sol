@@ -13,7 +13,7 @@ import {LibBit} from "solady/utils/LibBit.sol";
 abstract contract PoolFreezing is SeatReading, RoundReading {
     uint256 private constant RING_EPOCHS = RING_ROUNDS / EPOCH_ROUNDS;
 
-    // Freezing --------------------------------------------------------------------------------------------------------
+    // Freezing (4)
     /// @dev The pools as they are now, for the rounds `from` .. `to` - 1 as far as the task and the ring have room.
     function _freeze(TaskId task, RoundLine storage line, uint256 from, uint256 to) internal {
         Task storage entry = _tasks[task];
@@ -43,12 +43,12 @@ abstract contract PoolFreezing is SeatReading, RoundReading {
     }
 
     /// @dev The largest stakes sit; the others stay members and wait.
-    function _freezeSolvers(Task storage entry, RolePools storage members) private returns (uint64 sitting) {
+    function _freezeSolvers(Task storage entry, RolePools storage members) private returns (uint64 solvers) {
         if (!members.isDirty) return entry.solvers;
         uint256 live = members.live[0];
         bool isFull = LibBit.popCount(live) > entry.terms.solverSeats;
         if (isFull) (live,) = _largest(entry, live);
-        (sitting, members.isDirty) = (uint64(live), false);
+        (solvers, members.isDirty) = (uint64(live), false);
     }
 
     /// @dev A copy, where anything has changed since the last one.
@@ -65,11 +65,11 @@ abstract contract PoolFreezing is SeatReading, RoundReading {
         (members.version, members.isDirty, members.count) = (version, false, uint16(count));
     }
 
-    // Enough seats ----------------------------------------------------------------------------------------------------
+    // Enough seats (4)
     /// @dev Whether a round can be played with its pools: convicted seats do not count.
     function _isEnough(TaskId task, Round storage round) internal view returns (bool) {
         Task storage entry = _tasks[task];
-        if (entry.closedSeats == 0) return round.isEnough;
+        if (entry.convictedSeats == 0) return round.isEnough;
         RolePools storage members = entry.members[uint256(SeatRole.VERIFIER)];
         uint256 verifiers = _count(members, members.frozen, uint256(round.verifiers) << 8);
         members = entry.members[uint256(SeatRole.WHISTLEBLOWER)];

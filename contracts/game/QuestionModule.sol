@@ -7,11 +7,11 @@ import {IRefusals} from "./interfaces/IRefusals.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {Pots} from "./libraries/Pots.sol";
 
-/// @title What asks and disputes share: how many are open on a seat, and their bonds.
+/// @title What queries and disputes share: how many are open on a seat, and their bonds.
 abstract contract QuestionModule is StatementModule {
     using OpenCounts for uint16[9];
 
-    /// @dev The open questions of this part's kind on a seat: asks, or disputes.
+    /// @dev The open questions of this part's kind on a seat: queries, or disputes.
     function _questionsOn(Record storage record) internal view virtual returns (uint16[9] storage);
 
     /// @dev The bond of the first open question on a seat.
@@ -33,22 +33,22 @@ abstract contract QuestionModule is StatementModule {
         number = open.total();
         bondWei = number * _firstBondWei(task);
         if (bondWei > bondLimitWei) revert IRefusals.WrongBond(bondWei, bondLimitWei);
-        purse.take(msg.sender, Pots.bonds(task), bondWei);
+        vault.take(msg.sender, Pots.bonds(task), bondWei);
     }
 
     /// @dev One less; the whole bond goes back.
     /// @param number what `_openQuestion` returned
     function _returnBond(TaskId task, uint256 seat, uint256 round, uint256 number, address account) internal {
         _endQuestion(task, seat, round);
-        purse.give(Pots.bonds(task), account, number * _firstBondWei(task));
+        vault.give(Pots.bonds(task), account, number * _firstBondWei(task));
     }
 
     /// @dev One less; half of the bond to whoever was put to the trouble, the rest is burned.
     function _forfeitBond(TaskId task, uint256 seat, uint256 round, uint256 number, address account) internal {
         _endQuestion(task, seat, round);
         uint256 bondWei = number * _firstBondWei(task);
-        purse.give(Pots.bonds(task), account, bondWei / 2);
-        purse.discard(Pots.bonds(task), bondWei - bondWei / 2);
+        vault.give(Pots.bonds(task), account, bondWei / 2);
+        vault.discard(Pots.bonds(task), bondWei - bondWei / 2);
     }
 
     function _endQuestion(TaskId task, uint256 seat, uint256 round) private {

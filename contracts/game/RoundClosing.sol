@@ -17,7 +17,7 @@ abstract contract RoundClosing is PoolFreezing, IRounds {
     /// @dev The rounds of a task, the clock taken into account.
     function _lineOf(TaskId task) internal returns (RoundLine storage line) {
         line = _lines[task];
-        if (line.standsSince == 0) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
+        if (line.pausedSince == 0) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
         _sync(task, line);
     }
 

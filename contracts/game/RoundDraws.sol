@@ -8,35 +8,35 @@ import {RoundOpening} from "./RoundOpening.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IRounds} from "./interfaces/IRounds.sol";
 
-/// @title Seals the randomness of rounds, and draws audits and late audits.
-/// @dev Twin of `round_seals.py` in `protocol/spec/game`.
+/// @title Records the randomness of rounds, and draws audits and late audits.
+/// @dev Twin of `round_draws.py` in `protocol/spec/game`.
 abstract contract RoundDraws is RoundOpening {
-    // Beacons and audits ----------------------------------------------------------------------------------------------
+    // Beacons and audits (7.2, 7.4)
     /// @inheritdoc IRounds
-    function sealRound(TaskId task, uint256 round, bytes calldata proof) external {
+    function drawRound(TaskId task, uint256 round, bytes calldata proof) external {
         _lineOf(task);
         Round storage here = _roundOf(task, round);
-        if (here.sharded != 0 || here.phase != Phase.RUNNING) revert IRefusals.NothingToSeal(round);
+        if (here.sharded != 0 || here.phase != Phase.RUNNING) revert IRefusals.NoDrawDue(round);
         uint256 beaconBlock = _beaconBlock(here, _tasks[task].terms.windows);
-        _requireWindow(beaconBlock + 1, beaconBlock + _limits.sealBlocks);
+        _requireWindow(beaconBlock + 1, beaconBlock + _bounds.headerBlocks);
         bytes32 value = randomness.read(beaconBlock, proof);
         here.sharded = uint40(block.number);
         here.beacon = AuditDraw.roundBeacon(_domain(task), uint32(round), value);
-        emit RoundDealt(task, round, value);
+        emit RoundAssigned(task, round, value);
     }
 
     /// @inheritdoc IRounds
-    function sealAudits(TaskId task, uint256 round, bytes calldata proof) external {
+    function drawAudits(TaskId task, uint256 round, bytes calldata proof) external {
         RoundLine storage line = _lineOf(task);
         GameTerms storage terms = _tasks[task].terms;
         Round storage here = _roundOf(task, round);
-        if (!here.isClosed || here.isDrawn || here.phase == Phase.UNDONE) revert IRefusals.NothingToSeal(round);
+        if (!here.isClosed || here.isDrawn || here.phase == Phase.UNDONE) revert IRefusals.NoDrawDue(round);
         bytes32 value = _readDraw(here.closing, terms, proof);
         here.isDrawn = true;
         here.seed = AuditDraw.roundSeed(_domain(task), uint32(round), value);
         emit AuditsDrawn(task, round, value);
         if (terms.lateChance != 0) _drawLate(task, round, here.closing, uint32(round));
-        _deal(task, line, value, round + 3);
+        _assign(task, line, value, round + 3);
     }
 
     function _readDraw(uint256 fromBlock, GameTerms storage terms, bytes calldata proof)
@@ -49,21 +49,21 @@ abstract contract RoundDraws is RoundOpening {
         return randomness.read(first - 1, proof);
     }
 
-    // Late audits -----------------------------------------------------------------------------------------------------
+    // Late audits (7.9)
     /// @dev Late audits of rounds before `before` that have none and have not settled. Each such draw takes all of them, so the first one that was drawn
     /// already ends the search.
     function _drawLate(TaskId task, uint256 before, uint256 fromBlock, uint32 by) private {
         GameTerms storage terms = _tasks[task].terms;
-        uint64 closedSeats = _closedSolvers(_tasks[task]);
+        uint64 convictedSeats = _closedSolvers(_tasks[task]);
         uint256 oldest = _lines[task].freedEpochs * EPOCH_ROUNDS;
         for (uint256 number = before; number > oldest; --number) {
             Round storage round = _roundAt(task, number - 1);
             (bool isLast, bool isMissing) = _isMissing(round, terms.windows.dispute);
             if (isLast) return;
             if (!isMissing) continue;
-            Fates memory fates = _fatesOf(round, terms, closedSeats);
+            ClaimStatuses memory statuses = _statusesOf(round, terms, convictedSeats);
             (round.lateFrom, round.lateBy) = (uint40(fromBlock), by);
-            round.lateSlots = fates.accepted | fates.open;
+            round.lateSlots = statuses.accepted | statuses.open;
         }
     }
 
@@ -79,11 +79,11 @@ abstract contract RoundDraws is RoundOpening {
     }
 
     /// @inheritdoc IRounds
-    function sealClosing(TaskId task, bytes calldata proof) external {
+    function drawClosing(TaskId task, bytes calldata proof) external {
         RoundLine storage line = _lineOf(task);
         (GameTerms storage terms, uint256 next) = (_tasks[task].terms, line.nextRound);
         uint256 fromBlock = _closingFrom(task, line, terms);
-        if (fromBlock == 0) revert IRefusals.NothingToSeal(next);
+        if (fromBlock == 0) revert IRefusals.NoDrawDue(next);
         bytes32 value = _readDraw(fromBlock, terms, proof);
         emit ClosingDrawn(task, fromBlock, value);
         uint32 by = uint32(CLOSING | line.closingSeeds.length);
@@ -91,7 +91,7 @@ abstract contract RoundDraws is RoundOpening {
         _drawLate(task, next, fromBlock, by);
     }
 
-    /// @dev From the last missing round's close + auditMax, at the earliest when the task came to stand still; 0 where no closing seed is due.
+    /// @dev From the last missing round's close + auditMax, at the earliest when the task came to pause; 0 where no closing seed is due.
     function _closingFrom(TaskId task, RoundLine storage line, GameTerms storage terms)
         private
         view
@@ -105,6 +105,6 @@ abstract contract RoundDraws is RoundOpening {
             if (isLast) break;
             if (isMissing) fromBlock = _max(fromBlock, uint256(round.closing) + terms.windows.auditMax);
         }
-        if (fromBlock != 0) fromBlock = _max(fromBlock, line.standsSince);
+        if (fromBlock != 0) fromBlock = _max(fromBlock, line.pausedSince);
     }
 }

@@ -28,7 +28,7 @@ abstract contract RoundFacts is RoundReading {
         fact.dutyUntil = _dutyUntil(round, windows);
         fact.convicted = round.convicted;
         fact.accepted = round.accepted & ~fact.convicted;
-        if (!round.isTroubled) return;
+        if (!round.isMarked) return;
         (fact.unserved, fact.lateRejected, fact.restored) = (round.unserved, round.lateRejected, round.restored);
     }
 }

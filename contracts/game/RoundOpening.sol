@@ -13,7 +13,7 @@ import {LibBit} from "solady/utils/LibBit.sol";
 /// @title Starts a task's rounds, opens one after the other, and takes the claims that solvers commit to.
 /// @dev Twin of `round_opening.py` and `rounds.py` in `protocol/spec/game`.
 abstract contract RoundOpening is RoundClosing {
-    // Starting --------------------------------------------------------------------------------------------------------
+    // Starting (7.1)
     /// @inheritdoc IRounds
     function start(TaskId task) external {
         RoundLine storage line = _lineOf(task);
@@ -21,8 +21,8 @@ abstract contract RoundOpening is RoundClosing {
         uint256 next = line.nextRound;
         if (line.isHalted) revert IRefusals.TaskHalted(TaskId.unwrap(task));
         if (next >= terms.rounds) revert IRefusals.TaskOver(TaskId.unwrap(task));
-        if (line.live != 0) revert IRefusals.NotStanding(line.live - 1);
-        if (_isStartAlive(line)) revert IRefusals.StartPending(uint256(line.startBlock) + _limits.sealBlocks);
+        if (line.live != 0) revert IRefusals.NotPaused(line.live - 1);
+        if (_isStartAlive(line)) revert IRefusals.StartPending(uint256(line.startBlock) + _bounds.headerBlocks);
         if (!_isFree(line, next)) revert IRefusals.RingFull(next);
         if (!_isManned(task)) revert IRefusals.PoolTooSmall(TaskId.unwrap(task));
         uint256 startBlock = AuditDraw.gridBlock(block.number + terms.windows.delay, terms.windows.drawGrid);
@@ -32,61 +32,61 @@ abstract contract RoundOpening is RoundClosing {
     }
 
     /// @inheritdoc IRounds
-    function sealStart(TaskId task, bytes calldata proof) external {
+    function drawStart(TaskId task, bytes calldata proof) external {
         RoundLine storage line = _lineOf(task);
         (uint256 startBlock, uint256 next) = (line.startBlock, line.nextRound);
-        if (startBlock == 0) revert IRefusals.NothingToSeal(next);
+        if (startBlock == 0) revert IRefusals.NoDrawDue(next);
         if (line.isHalted) revert IRefusals.TaskHalted(TaskId.unwrap(task));
-        _requireWindow(startBlock + 1, startBlock + _limits.sealBlocks);
+        _requireWindow(startBlock + 1, startBlock + _bounds.headerBlocks);
         if (!_isEnough(task, _roundAt(task, next))) revert IRefusals.PoolTooSmall(TaskId.unwrap(task));
         bytes32 value = randomness.read(startBlock, proof);
-        emit StartSealed(task, value);
-        line.dealtTo = uint16(next);
-        _deal(task, line, value, line.frozenTo);
+        emit StartDrawn(task, value);
+        line.assignedTo = uint16(next);
+        _assign(task, line, value, line.frozenTo);
         _openRound(task, line, line.root);
     }
 
     /// @dev Beacons for frozen rounds before `end` that have neither a beacon nor begun.
-    function _deal(TaskId task, RoundLine storage line, bytes32 value, uint256 end) internal {
-        (uint256 first, uint256 to) = (_max(line.dealtTo, line.nextRound), _min(end, line.frozenTo));
+    function _assign(TaskId task, RoundLine storage line, bytes32 value, uint256 end) internal {
+        (uint256 first, uint256 to) = (_max(line.assignedTo, line.nextRound), _min(end, line.frozenTo));
         if (first >= to) return;
         bytes32 domain = _domain(task);
         for (uint256 round = first; round < to; ++round) {
             _roundAt(task, round).beacon = AuditDraw.roundBeacon(domain, uint32(round), value);
         }
-        line.dealtTo = uint16(to);
+        line.assignedTo = uint16(to);
     }
 
-    // Opening ---------------------------------------------------------------------------------------------------------
+    // Opening (7.1)
     function _openRound(TaskId task, RoundLine storage line, bytes32 base) private {
         uint256 number = line.nextRound;
         Round storage round = _roundAt(task, number);
         uint256 counted = LibBit.popCount(round.pool & ~_closedSolvers(_tasks[task]));
-        uint40 sharded = number < line.dealtTo ? uint40(block.number) : 0;
+        uint40 sharded = number < line.assignedTo ? uint40(block.number) : 0;
         (round.committed, round.sharded, round.enough, round.closing) = (0, sharded, 0, 0);
         (round.counted, round.phase) = (uint8(counted), Phase.RUNNING);
         (round.isClosed, round.isDrawn) = (false, false);
         (round.accepted, round.refused, round.convicted) = (0, 0, 0);
-        (round.opened, round.isTroubled) = (uint40(block.number), false);
+        (round.opened, round.isMarked) = (uint40(block.number), false);
         round.base = base;
         (line.startBlock, line.nextRound, line.live) = (0, uint16(number + 1), uint16(number + 1));
         emit RoundOpened(task, number, base);
     }
 
-    /// @dev After a round got its root: the next one opens, or the task stands still until it is started.
+    /// @dev After a round got its root: the next one opens, or the task pauses until it is started.
     function _openNext(TaskId task, RoundLine storage line, bytes32 root) internal {
         uint256 next = line.nextRound;
         bool isFrozen = next < line.frozenTo && !line.isHalted;
         if (isFrozen && _isEnough(task, _roundAt(task, next))) return _openRound(task, line, root);
-        (line.live, line.standsSince, line.root) = (0, uint40(block.number), root);
+        (line.live, line.pausedSince, line.root) = (0, uint40(block.number), root);
         _dropUnopened(line);
-        emit TaskStood(task);
+        emit TaskPaused(task);
     }
 
     /// @dev Pools and beacons of rounds that were not opened are of no use any more.
     function _dropUnopened(RoundLine storage line) internal {
         uint16 next = line.nextRound;
-        (line.frozenTo, line.dealtTo, line.startBlock) = (next, next, 0);
+        (line.frozenTo, line.assignedTo, line.startBlock) = (next, next, 0);
     }
 
     /// @inheritdoc IRounds
@@ -100,7 +100,7 @@ abstract contract RoundOpening is RoundClosing {
         emit TaskHalted(task);
     }
 
-    // Committing ------------------------------------------------------------------------------------------------------
+    // Committing (7.3)
     /// @inheritdoc IRounds
     function commit(
         TaskId task,
@@ -139,7 +139,7 @@ abstract contract RoundOpening is RoundClosing {
         uint256 number = seat & NUMBER;
         bool isSitting = _isSolver(seat & ~CONVICTED) && pool >> number & 1 == 1;
         if (!isSitting) revert IRefusals.NotCommitter(msg.sender);
-        if (seat & CONVICTED != 0) revert IRefusals.SeatClosed(seat & ~CONVICTED);
+        if (seat & CONVICTED != 0) revert IRefusals.SeatIsConvicted(seat & ~CONVICTED);
         return Slots.slotOf(pool, number);
     }
 

@@ -18,7 +18,7 @@ abstract contract RoundPosting is RoundDraws {
 
     uint256 private constant SIGNATURE_BYTES = 64;
 
-    // Posting ---------------------------------------------------------------------------------------------------------
+    // Posting (7.8)
     /// @inheritdoc IRounds
     function post(
         TaskId task,
@@ -33,10 +33,10 @@ abstract contract RoundPosting is RoundDraws {
         GameTerms storage terms = _tasks[task].terms;
         bool isAgain = here.phase == Phase.FALLEN;
         if (!isAgain) here.fallen = 0;
-        uint64 closedSeats = _closedSolvers(_tasks[task]);
-        _requirePostable(here, terms, merged, closedSeats);
+        uint64 convictedSeats = _closedSolvers(_tasks[task]);
+        _requirePostable(here, terms, merged, convictedSeats);
         bytes32 merge = Statements.hash(_mergeOf(task, here, round, merged, root));
-        signers = _requireMajority(task, merge, here.pool & ~closedSeats, signers, signatures);
+        signers = _requireMajority(task, merge, here.pool & ~convictedSeats, signers, signatures);
         if (isAgain) line.reposted[round] = root;
         (here.merged, here.signers) = (merged, signers);
         here.rootUntil = uint40((isAgain ? block.number : here.closing) + terms.windows.dispute);
@@ -45,16 +45,16 @@ abstract contract RoundPosting is RoundDraws {
         _openNext(task, line, root);
     }
 
-    function _requirePostable(Round storage round, GameTerms storage terms, uint64 merged, uint64 closedSeats)
+    function _requirePostable(Round storage round, GameTerms storage terms, uint64 merged, uint64 convictedSeats)
         private
         view
     {
-        Fates memory fates = _fatesOf(round, terms, closedSeats);
+        ClaimStatuses memory statuses = _statusesOf(round, terms, convictedSeats);
         uint256 from = round.fallen;
-        if (from == 0) from = round.closing + (fates.undecided == 0 ? 0 : terms.windows.auditMax);
+        if (from == 0) from = round.closing + (statuses.undecided == 0 ? 0 : terms.windows.auditMax);
         _requireWindow(from, _postUntil(round, terms));
-        if (merged == 0 || merged & ~fates.mergeable != 0) {
-            revert IRefusals.NotMergeable(fates.mergeable, merged);
+        if (merged == 0 || merged & ~statuses.mergeable != 0) {
+            revert IRefusals.NotMergeable(statuses.mergeable, merged);
         }
     }
 
@@ -124,15 +124,15 @@ abstract contract RoundPosting is RoundDraws {
         GameTerms storage terms = _tasks[task].terms;
         uint256 last = _postUntil(here, terms);
         if (block.number <= last) {
-            Fates memory fates = _fatesOf(here, terms, _closedSolvers(_tasks[task]));
-            if (fates.undecided | fates.mergeable != 0) revert IRefusals.NotLate(last, block.number);
+            ClaimStatuses memory statuses = _statusesOf(here, terms, _closedSolvers(_tasks[task]));
+            if (statuses.undecided | statuses.mergeable != 0) revert IRefusals.NotLate(last, block.number);
         }
         here.phase = Phase.STANDING;
         emit RootStood(task, round);
         _openNext(task, line, here.base);
     }
 
-    // Falling ---------------------------------------------------------------------------------------------------------
+    // Falling (7.11, 12.3)
     /// @inheritdoc IRounds
     function fall(TaskId task, uint256 round, bool isLast)
         external

@@ -17,7 +17,7 @@ abstract contract RoundReading is GameStorage, Module {
     /// @dev In `Round.lateBy`: a closing seed draws the late audits.
     uint32 internal constant CLOSING = 1 << 31;
 
-    // Rounds ----------------------------------------------------------------------------------------------------------
+    // Rounds (7)
     /// @dev What the ring has in the place of a round.
     function _roundAt(TaskId task, uint256 round) internal view returns (Round storage) {
         return _lines[task].ring[round % RING_ROUNDS];
@@ -53,11 +53,11 @@ abstract contract RoundReading is GameStorage, Module {
         return by >= CLOSING ? _lines[task].closingSeeds[by - CLOSING] : _roundAt(task, by).seed;
     }
 
-    // The line of rounds ----------------------------------------------------------------------------------------------
-    /// @dev Whether a start was asked for and can still be sealed.
+    // The line of rounds (7.1, 12.4)
+    /// @dev Whether a start was asked for and can still be drawn.
     function _isStartAlive(RoundLine storage line) internal view returns (bool) {
         uint256 startBlock = line.startBlock;
-        return startBlock != 0 && !line.isHalted && block.number <= startBlock + _limits.sealBlocks;
+        return startBlock != 0 && !line.isHalted && block.number <= startBlock + _bounds.headerBlocks;
     }
 
     /// @dev Whether no round runs or is to come.
@@ -65,10 +65,10 @@ abstract contract RoundReading is GameStorage, Module {
         (RoundLine storage line, GameTerms storage terms) = (_lines[task], _tasks[task].terms);
         if (line.live != 0) return false;
         if (line.isHalted || line.nextRound >= terms.rounds) return true;
-        return !_isStartAlive(line) && block.number >= uint256(line.standsSince) + terms.windows.dispute;
+        return !_isStartAlive(line) && block.number >= uint256(line.pausedSince) + terms.windows.dispute;
     }
 
-    // Claims ----------------------------------------------------------------------------------------------------------
+    // Claims (7.7)
     function _hasClaim(Round storage round, uint256 slot) internal view returns (bool) {
         return round.committed >> slot & 1 == 1;
     }
@@ -84,25 +84,25 @@ abstract contract RoundReading is GameStorage, Module {
         return terms.innerSteps / terms.segmentSteps;
     }
 
-    /// @param closedSeats numbers of closed solver seats
-    function _fatesOf(Round storage round, GameTerms storage terms, uint256 closedSeats)
+    /// @param convictedSeats numbers of closed solver seats
+    function _statusesOf(Round storage round, GameTerms storage terms, uint256 convictedSeats)
         internal
         view
-        returns (IRounds.Fates memory fates)
+        returns (IRounds.ClaimStatuses memory statuses)
     {
-        fates.convicted = round.convicted;
-        if (_isUndrawn(round, terms)) return fates;
+        statuses.convicted = round.convicted;
+        if (_isUndrawn(round, terms)) return statuses;
         uint256 auditMax = terms.windows.auditMax;
-        fates.accepted = round.accepted & ~fates.convicted;
-        fates.mergeable = fates.accepted & ~round.refused;
-        fates.undecided = _openClaims(round, terms, closedSeats, auditMax);
-        fates.open = _openClaims(round, terms, closedSeats, 2 * auditMax);
+        statuses.accepted = round.accepted & ~statuses.convicted;
+        statuses.mergeable = statuses.accepted & ~round.refused;
+        statuses.undecided = _openClaims(round, terms, convictedSeats, auditMax);
+        statuses.open = _openClaims(round, terms, convictedSeats, 2 * auditMax);
     }
 
     /// @dev Claims that nothing has decided, until so many blocks after the close. Those of closed seats are void, and all claims of a round whose draw was
     /// missed.
-    /// @param closedSeats numbers of closed solver seats
-    function _openClaims(Round storage round, GameTerms storage terms, uint256 closedSeats, uint256 blocks)
+    /// @param convictedSeats numbers of closed solver seats
+    function _openClaims(Round storage round, GameTerms storage terms, uint256 convictedSeats, uint256 blocks)
         internal
         view
         returns (uint64)
@@ -110,7 +110,7 @@ abstract contract RoundReading is GameStorage, Module {
         bool isOver = round.isClosed && block.number > round.closing + blocks;
         if (isOver || _isUndrawn(round, terms)) return 0;
         uint256 decided = round.accepted | round.refused | round.convicted;
-        return round.committed & ~uint64(decided | Slots.slotsOf(round.pool, closedSeats));
+        return round.committed & ~uint64(decided | Slots.slotsOf(round.pool, convictedSeats));
     }
 
     /// @dev Whether the randomness that draws its audits can be proven no more.
@@ -120,8 +120,8 @@ abstract contract RoundReading is GameStorage, Module {
         return block.number > last;
     }
 
-    // Windows ---------------------------------------------------------------------------------------------------------
-    /// @dev Whose randomness is the beacon of a round that was not dealt when it opened.
+    // Windows (7.2 to 7.4, 12.1)
+    /// @dev Whose randomness is the beacon of a round that was not assigned when it opened.
     function _beaconBlock(Round storage round, GameWindows storage windows) internal view returns (uint256) {
         return AuditDraw.gridBlock(uint256(round.opened) + windows.delay, windows.drawGrid);
     }
@@ -130,13 +130,13 @@ abstract contract RoundReading is GameStorage, Module {
     function _closingBlock(Round storage round, GameWindows storage windows) internal view returns (uint256) {
         if (round.closing != 0) return round.closing;
         uint256 sharded = round.sharded;
-        if (sharded == 0) return _beaconBlock(round, windows) + _limits.sealBlocks;
+        if (sharded == 0) return _beaconBlock(round, windows) + _bounds.headerBlocks;
         uint256 last = sharded + windows.trainMax;
         uint256 enough = round.enough;
         return enough == 0 ? last : _min(_max(enough, sharded + windows.trainMin), last);
     }
 
-    /// @dev First and last block in which the draw that is asked for at `fromBlock` can be sealed. The block before the first decides.
+    /// @dev First and last block in which the draw that is asked for at `fromBlock` can be recorded. The block before the first decides.
     function _drawWindow(uint256 fromBlock, GameWindows storage windows)
         internal
         view
@@ -144,7 +144,7 @@ abstract contract RoundReading is GameStorage, Module {
     {
         uint256 deciding = AuditDraw.gridBlock(fromBlock + windows.delay, windows.drawGrid);
         first = deciding + 1;
-        last = _min(fromBlock + windows.auditMax / 3 - 1, deciding + _limits.sealBlocks);
+        last = _min(fromBlock + windows.auditMax / 3 - 1, deciding + _bounds.headerBlocks);
     }
 
     /// @dev The last block in which a statement of the round can cost or earn something; never while the round has no root.
@@ -153,7 +153,7 @@ abstract contract RoundReading is GameStorage, Module {
         if (phase == Phase.RUNNING || phase == Phase.FALLEN) return type(uint256).max;
         (uint256 closing, uint256 lateFrom) = (round.closing, round.lateFrom);
         (uint256 auditMax, uint256 dispute) = (windows.auditMax, windows.dispute);
-        uint256 asked = 2 * auditMax + windows.ask;
+        uint256 asked = 2 * auditMax + windows.query;
         until = closing + dispute;
         // A root that was posted again can be contested for longer.
         if (phase == Phase.POSTED) until = _max(until, round.rootUntil);

@@ -14,15 +14,15 @@ import {LibBit} from "solady/utils/LibBit.sol";
 contract Rounds is RoundPosting, RoundFacts {
     constructor(Modules memory modules) Module(modules) {}
 
-    // One round -------------------------------------------------------------------------------------------------------
+    // One round
     /// @inheritdoc IRounds
     function roundOf(TaskId task, uint256 round) external view returns (RoundView memory view_) {
         Round storage here = _roundOf(task, round);
         (view_.phase, view_.committed, view_.opened) = (here.phase, here.committed, here.opened);
-        (view_.isSealed, view_.closed) = (here.isDrawn, _closedAt(here));
+        (view_.isDrawn, view_.closed) = (here.isDrawn, _closedAt(here));
         (view_.pool, view_.verifiers, view_.whistleblowers) = (here.pool, here.verifiers, here.whistleblowers);
         view_.base = here.base;
-        if (view_.isSealed) view_.seed = here.seed;
+        if (view_.isDrawn) view_.seed = here.seed;
         (view_.lateFrom, view_.lateSlots) = (here.lateFrom, here.lateSlots);
         view_.lateSeed = _lateSeed(task, here);
         if (view_.phase != Phase.POSTED) return view_;
@@ -31,19 +31,19 @@ contract Rounds is RoundPosting, RoundFacts {
     }
 
     /// @inheritdoc IRounds
-    function fatesOf(TaskId task, uint256 round) external view returns (Fates memory) {
-        return _fatesOf(_roundOf(task, round), _tasks[task].terms, _closedSolvers(_tasks[task]));
+    function statusesOf(TaskId task, uint256 round) external view returns (ClaimStatuses memory) {
+        return _statusesOf(_roundOf(task, round), _tasks[task].terms, _closedSolvers(_tasks[task]));
     }
 
     /// @inheritdoc IRounds
     function beaconOf(TaskId task, uint256 round) external view returns (bytes32) {
         RoundLine storage line = _lines[task];
-        if (round >= line.nextRound) return round < line.dealtTo ? _roundAt(task, round).beacon : bytes32(0);
+        if (round >= line.nextRound) return round < line.assignedTo ? _roundAt(task, round).beacon : bytes32(0);
         Round storage here = _roundOf(task, round);
         return here.sharded == 0 ? bytes32(0) : here.beacon;
     }
 
-    // Claims ----------------------------------------------------------------------------------------------------------
+    // Claims
     /// @inheritdoc IRounds
     function claimsOf(TaskId task, uint256 round)
         external
@@ -70,7 +70,7 @@ contract Rounds is RoundPosting, RoundFacts {
         (root, segments) = _claimAt(here, slot);
     }
 
-    // The line of rounds ----------------------------------------------------------------------------------------------
+    // The line of rounds
     /// @inheritdoc IRounds
     function lineOf(TaskId task) external view returns (Line memory, bytes32 root) {
         RoundLine storage line = _lines[task];
@@ -80,8 +80,8 @@ contract Rounds is RoundPosting, RoundFacts {
                 line.nextRound,
                 line.live,
                 line.frozenTo,
-                line.dealtTo,
-                line.standsSince,
+                line.assignedTo,
+                line.pausedSince,
                 line.startBlock,
                 line.freedEpochs,
                 line.isHalted
@@ -100,7 +100,7 @@ contract Rounds is RoundPosting, RoundFacts {
         return _isOver(task);
     }
 
-    // Settlement ------------------------------------------------------------------------------------------------------
+    // Settlement
     /// @inheritdoc IRounds
     function factsOf(TaskId task, uint256 first, uint256 last) external view returns (Facts[] memory) {
         return _factsOf(task, first, last);

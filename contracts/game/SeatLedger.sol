@@ -27,14 +27,14 @@ abstract contract SeatLedger is SeatSitting {
         uint256 feeWei = _min(money.feeWei, record.stakeWei);
         emit ISeats.SeatSettled(task, seat, untilRound, money.paidWei, money.burnedWei, feeWei);
         if (money.paidWei != 0) {
-            purse.give(Pots.escrow(task), record.account, money.paidWei);
+            vault.give(Pots.escrow(task), record.account, money.paidWei);
             shares.mint(task, record.account, money.paidWei);
         }
-        if (money.burnedWei != 0) purse.discard(Pots.escrow(task), money.burnedWei);
+        if (money.burnedWei != 0) vault.discard(Pots.escrow(task), money.burnedWei);
         if (feeWei == 0) return;
         record.stakeWei -= uint96(feeWei);
         _seatOrNot(entry, seat);
-        purse.discard(Pots.stakes(task), feeWei);
+        vault.discard(Pots.stakes(task), feeWei);
     }
 
     /// @dev Closes seats and pays finder and submitter their shares.
@@ -48,10 +48,10 @@ abstract contract SeatLedger is SeatSitting {
             restWei += _close(task, entry, seats[i], finder, proof);
         }
         uint256 finderWei = _min(restWei / SHARE_DIVISOR, entry.terms.amounts.finderCap);
-        uint256 refundWei = _min(restWei / SHARE_DIVISOR, purse.potOf(Pots.escrow(task)));
+        uint256 refundWei = _min(restWei / SHARE_DIVISOR, vault.potOf(Pots.escrow(task)));
         restWei -= finderWei + refundWei;
-        purse.give(Pots.stakes(task), finder, finderWei);
-        purse.give(Pots.stakes(task), entry.terms.submitter, refundWei);
+        vault.give(Pots.stakes(task), finder, finderWei);
+        vault.give(Pots.stakes(task), entry.terms.submitter, refundWei);
     }
 
     function _close(TaskId task, Task storage entry, uint256 seat, address finder, Proof proof)
@@ -59,11 +59,11 @@ abstract contract SeatLedger is SeatSitting {
         returns (uint256 stakeWei)
     {
         Record storage record = entry.seatAt[seat];
-        if (record.status == SeatStatus.CLOSED) return 0;
+        if (record.status == SeatStatus.CONVICTED) return 0;
         stakeWei = record.stakeWei;
-        (record.status, record.stakeWei) = (SeatStatus.CLOSED, 0);
+        (record.status, record.stakeWei) = (SeatStatus.CONVICTED, 0);
         entry.members[seat >> 16].closed[(seat & NUMBER) / 256] |= 1 << ((seat & NUMBER) % 256);
-        ++entry.closedSeats;
+        ++entry.convictedSeats;
         entry.seatOf[record.account] = seat | CONVICTED;
         _unseat(entry, seat);
         emit ISeats.SeatConvicted(task, seat, proof, finder, stakeWei);
@@ -73,7 +73,7 @@ abstract contract SeatLedger is SeatSitting {
     function _takeHeld(TaskId task, uint256[] memory seats) internal returns (uint256 heldWei) {
         for (uint256 i = 0; i < seats.length; ++i) {
             Record storage record = _tasks[task].seatAt[seats[i]];
-            if (record.status != SeatStatus.CLOSED) continue;
+            if (record.status != SeatStatus.CONVICTED) continue;
             heldWei += record.stakeWei;
             record.stakeWei = 0;
         }

@@ -16,7 +16,7 @@ import {LibBit} from "solady/utils/LibBit.sol";
 abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
     using OpenCounts for uint16[9];
 
-    // Joining ---------------------------------------------------------------------------------------------------------
+    // Joining (4)
     /// @inheritdoc ISeats
     function join(TaskId task, SeatRole role, uint256 stakeWei) external returns (uint256 seat) {
         Task storage entry = _open(task);
@@ -24,19 +24,19 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         rounds.sync(task);
         uint16 next = _requireJoinable(task, terms);
         if (entry.seatOf[msg.sender] != 0) revert IRefusals.AlreadySeated(msg.sender);
-        (uint256 least, uint256 most) = (_required(terms, role), _limits.amountMax);
+        (uint256 least, uint256 most) = (_required(terms, role), _bounds.amountMax);
         if (stakeWei < least || stakeWei > most) revert IRefusals.StakeWrong(least, most, stakeWei);
         if (role == SeatRole.SOLVER) _requirePlace(entry, stakeWei);
         seat = _takeNumber(entry.members[uint256(role)], role);
         Record storage record = entry.seatAt[seat];
         (record.account, record.stakeWei) = (msg.sender, uint96(stakeWei));
-        (record.status, record.settled, record.joined) = (SeatStatus.OPEN, next, next);
+        (record.status, record.settled, record.joined) = (SeatStatus.ACTIVE, next, next);
         entry.seatOf[msg.sender] = seat;
         ++entry.seats;
         if (role == SeatRole.SOLVER) entry.openSolvers |= uint64(1 << (seat & NUMBER));
         emit SeatJoined(task, seat, msg.sender, stakeWei);
         _seatOrNot(entry, seat);
-        purse.take(msg.sender, Pots.stakes(task), stakeWei);
+        vault.take(msg.sender, Pots.stakes(task), stakeWei);
     }
 
     /// @return next the next round to open: the seat sits in no earlier one
@@ -74,15 +74,15 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         Task storage entry = _open(task);
         rounds.sync(task);
         Record storage record = _ownOpen(entry, seat);
-        uint256 most = _limits.amountMax - record.stakeWei;
+        uint256 most = _bounds.amountMax - record.stakeWei;
         if (wei_ == 0 || wei_ > most) revert IRefusals.StakeWrong(1, most, wei_);
         record.stakeWei += uint96(wei_);
         emit SeatToppedUp(task, seat, wei_);
         _seatOrNot(entry, seat);
-        purse.take(msg.sender, Pots.stakes(task), wei_);
+        vault.take(msg.sender, Pots.stakes(task), wei_);
     }
 
-    // Leaving ---------------------------------------------------------------------------------------------------------
+    // Leaving (4)
     /// @inheritdoc ISeats
     function leave(TaskId task, uint256 seat) external {
         Task storage entry = _open(task);
@@ -94,7 +94,7 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
     function _ownOpen(Task storage entry, uint256 seat) private view returns (Record storage record) {
         record = _taken(entry, seat);
         if (record.account != msg.sender) revert IRefusals.NotHolder(record.account, msg.sender);
-        if (record.status != SeatStatus.OPEN) revert IRefusals.SeatClosed(seat);
+        if (record.status != SeatStatus.ACTIVE) revert IRefusals.SeatNotActive(seat);
     }
 
     /// @inheritdoc ISeats
@@ -102,12 +102,12 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         Task storage entry = _open(task);
         rounds.sync(task);
         Record storage record = _taken(entry, seat);
-        if (record.status == SeatStatus.OPEN && !_isOver(task) && !_isCrowdedOut(entry, seat)) {
+        if (record.status == SeatStatus.ACTIVE && !_isOver(task) && !_isCrowdedOut(entry, seat)) {
             revert IRefusals.TaskRuns(TaskId.unwrap(task));
         }
-        bool isAsked = record.asks.total() + record.disputes.total() != 0;
+        bool isAsked = record.queries.total() + record.disputes.total() != 0;
         if (isAsked || _isHeld(task, entry, seat, _settledOf(task, record))) revert IRefusals.SeatBusy(seat);
-        if (record.status == SeatStatus.OPEN) _retire(task, entry, seat);
+        if (record.status == SeatStatus.ACTIVE) _retire(task, entry, seat);
         _free(task, entry, seat, record);
     }
 
@@ -135,10 +135,10 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         RolePools storage members = entry.members[seat >> 16];
         (uint256 word, uint256 bit) = ((seat & NUMBER) / 256, 1 << ((seat & NUMBER) % 256));
         members.taken[word] &= ~bit;
-        bool isClosed = record.status == SeatStatus.CLOSED;
+        bool isClosed = record.status == SeatStatus.CONVICTED;
         if (isClosed) {
             members.closed[word] &= ~bit;
-            --entry.closedSeats;
+            --entry.convictedSeats;
             record.joined = type(uint16).max;
         }
         uint256 stakeWei = record.stakeWei;
@@ -148,7 +148,7 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         // What is left of a convicted seat is burned.
         uint256 heldWei = isClosed ? stakeWei : 0;
         emit SeatFreed(task, seat, stakeWei - heldWei);
-        purse.give(Pots.stakes(task), record.account, stakeWei - heldWei);
-        purse.discard(Pots.stakes(task), heldWei);
+        vault.give(Pots.stakes(task), record.account, stakeWei - heldWei);
+        vault.discard(Pots.stakes(task), heldWei);
     }
 }

@@ -13,10 +13,10 @@ abstract contract SeatReading is GameStorage, Module {
     uint256 internal constant NUMBER = type(uint16).max;
     uint256 internal constant CONVICTED = 1 << 32;
 
-    // Tasks -----------------------------------------------------------------------------------------------------------
+    // Tasks
     function _open(TaskId task) internal view returns (Task storage entry) {
         entry = _known(task);
-        if (entry.isClosed) revert IRefusals.GameOver(TaskId.unwrap(task));
+        if (entry.isClosed) revert IRefusals.TaskIsClosed(TaskId.unwrap(task));
     }
 
     function _known(TaskId task) internal view returns (Task storage entry) {
@@ -24,7 +24,7 @@ abstract contract SeatReading is GameStorage, Module {
         if (entry.terms.submitter == address(0)) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
     }
 
-    // Seats -----------------------------------------------------------------------------------------------------------
+    // Seats (4)
     function _seatId(SeatRole role, uint256 number) internal pure returns (uint256) {
         return uint256(role) << 16 | number;
     }
@@ -104,14 +104,14 @@ abstract contract SeatReading is GameStorage, Module {
         return true;
     }
 
-    // Convicted seats -------------------------------------------------------------------------------------------------
+    // Convicted seats (12.2)
     /// @dev Numbers of convicted solver seats.
     function _closedSolvers(Task storage entry) internal view returns (uint64) {
-        return entry.closedSeats == 0 ? 0 : uint64(entry.members[uint256(SeatRole.SOLVER)].closed[0]);
+        return entry.convictedSeats == 0 ? 0 : uint64(entry.members[uint256(SeatRole.SOLVER)].closed[0]);
     }
 
     function _isConvicted(Task storage entry, uint256 seat) internal view returns (bool) {
-        if (entry.closedSeats == 0) return false;
+        if (entry.convictedSeats == 0) return false;
         return _isIn(entry.members[seat >> 16].closed, 0, seat & NUMBER);
     }
 
@@ -125,7 +125,7 @@ abstract contract SeatReading is GameStorage, Module {
         return words[from | number / 256] >> (number % 256) & 1 == 1;
     }
 
-    // Frozen pools ----------------------------------------------------------------------------------------------------
+    // Frozen pools (4)
     /// @dev A frozen pool of auditors: words of a bitmap of seat numbers.
     function _poolOf(TaskId task, SeatRole role, uint256 version) internal view returns (uint256[] memory words) {
         RolePools storage members = _tasks[task].members[uint256(role)];

@@ -14,7 +14,7 @@ abstract contract SeatSitting is SeatReading {
     function _seatOrNot(Task storage entry, uint256 seat) internal {
         Record storage record = entry.seatAt[seat];
         bool isWhole = record.stakeWei >= _required(entry.terms, SeatRole(seat >> 16));
-        _sit(entry, seat, isWhole && record.status == SeatStatus.OPEN);
+        _sit(entry, seat, isWhole && record.status == SeatStatus.ACTIVE);
     }
 
     function _required(GameTerms storage terms, SeatRole role) internal view returns (uint256) {

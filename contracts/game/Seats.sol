@@ -21,9 +21,9 @@ contract Seats is SeatMembership {
     }
 
     /// @inheritdoc ISeats
-    function openOn(TaskId task, uint256 seat) external view returns (uint256 asks, uint256 disputes) {
+    function openOn(TaskId task, uint256 seat) external view returns (uint256 queries, uint256 disputes) {
         Record storage record = _tasks[task].seatAt[seat];
-        return (record.asks.total(), record.disputes.total());
+        return (record.queries.total(), record.disputes.total());
     }
 
     /// @inheritdoc ISeats

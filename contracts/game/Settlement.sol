@@ -49,7 +49,7 @@ contract Settlement is Convictions, Silence {
 
     constructor(Modules memory modules) Module(modules) {}
 
-    // Settling --------------------------------------------------------------------------------------------------------
+    // Settling (12.1)
     /// @inheritdoc ISettlement
     /// @dev Of several seats those that cannot settle are left out.
     function settle(TaskId task, uint256[] calldata seats, uint256 untilRound) external {
@@ -117,7 +117,7 @@ contract Settlement is Convictions, Silence {
             if (_isHolding(_tasks[page.task], _roundAt(page.task, round), seat)) return Flaw.NOT_YET;
         }
         uint256 epoch = page.last / EPOCH_ROUNDS;
-        bool isAsked = record.asks.isAnyIn(page.oldest, epoch) || record.disputes.isAnyIn(page.oldest, epoch);
+        bool isAsked = record.queries.isAnyIn(page.oldest, epoch) || record.disputes.isAnyIn(page.oldest, epoch);
         if (isAsked) return Flaw.NOT_YET;
         return page.isContested ? Flaw.CONTESTED : Flaw.NONE;
     }
@@ -125,13 +125,13 @@ contract Settlement is Convictions, Silence {
     function _settle(Page memory page, uint256 seat, Record storage record) private {
         Money memory money =
             _isSolver(seat) ? _solverMoney(page, seat, record) : _auditorMoney(page, seat, record);
-        if (record.status == SeatStatus.CLOSED) {
+        if (record.status == SeatStatus.CONVICTED) {
             (money.burnedWei, money.paidWei, money.feeWei) = (money.burnedWei + money.paidWei, 0, 0);
         }
         _bookSettlement(page.task, seat, page.last, money);
     }
 
-    // Pay and fees ----------------------------------------------------------------------------------------------------
+    // Pay and fees (12.1)
     function _auditorMoney(Page memory page, uint256 seat, Record storage record)
         private
         returns (Money memory money)

@@ -5,14 +5,14 @@ import {TaskId} from "../Types.sol";
 import {EPOCH_ROUNDS} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
 import {TaskShares} from "./TaskShares.sol";
-import {IPurse} from "./interfaces/IPurse.sol";
+import {IVault} from "./interfaces/IVault.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IShares, ITaskShares} from "./interfaces/IShares.sol";
 import {Pots} from "./libraries/Pots.sol";
 import {LibClone} from "solady/utils/LibClone.sol";
 
 /// @title Gives each task a token of shares, moves the revenue that is paid in for them, and halts a task for their majority.
-/// @dev The token of a task knows who holds and votes; this contract alone may change it, and the purse moves money for this contract.
+/// @dev The token of a task knows who holds and votes; this contract alone may change it, and the vault moves money for this contract.
 contract Shares is Module, IShares {
     address private immutable _implementation;
 
@@ -20,7 +20,7 @@ contract Shares is Module, IShares {
         _implementation = address(new TaskShares());
     }
 
-    // Tokens ----------------------------------------------------------------------------------------------------------
+    // Tokens (12.5)
     /// @inheritdoc IShares
     function sharesOf(TaskId task) public view returns (address) {
         (bytes memory arguments, bytes32 salt) = _cloneOf(task);
@@ -48,25 +48,25 @@ contract Shares is Module, IShares {
         ITaskShares(sharesOf(task)).mint(holder, amount);
     }
 
-    // Revenue ---------------------------------------------------------------------------------------------------------
+    // Revenue (12.5)
     /// @inheritdoc IShares
     function payRevenue(TaskId task, uint256 wei_) external {
         ITaskShares token = _existing(task);
-        if (wei_ == 0) revert IPurse.NothingMoved();
+        if (wei_ == 0) revert IVault.NothingMoved();
         token.distribute(wei_);
         emit RevenuePaid(task, msg.sender, wei_);
-        purse.take(msg.sender, Pots.revenue(task), wei_);
+        vault.take(msg.sender, Pots.revenue(task), wei_);
     }
 
     /// @inheritdoc IShares
     function claimRevenue(TaskId task, address holder) external {
         uint256 wei_ = _existing(task).takeEarned(holder);
-        if (wei_ == 0) revert IPurse.NothingMoved();
+        if (wei_ == 0) revert IVault.NothingMoved();
         emit RevenueClaimed(task, holder, wei_);
-        purse.give(Pots.revenue(task), holder, wei_);
+        vault.give(Pots.revenue(task), holder, wei_);
     }
 
-    // The vote --------------------------------------------------------------------------------------------------------
+    // The vote (12.5)
     /// @inheritdoc IShares
     function voteHalt(TaskId task, uint256 amount) external {
         ITaskShares token = _existing(task);

@@ -20,7 +20,7 @@ abstract contract Silence is SeatSitting, VoteDraws, ISettlement {
     function markSilent(TaskId task, uint256 seat, MissedPlace[] calldata missed) external {
         rounds.sync(task);
         Record storage record = _taken(_tasks[task], seat);
-        if (record.status != SeatStatus.OPEN) revert IRefusals.SeatClosed(seat);
+        if (record.status != SeatStatus.ACTIVE) revert IRefusals.SeatNotActive(seat);
         bool isSilent = missed.length >= SILENCES_MAX
             && (_isSolver(seat) ? _isMissing(task, seat, record, missed) : _isMute(task, seat, record, missed));
         if (!isSilent) revert IRefusals.NotSilent(seat);

@@ -15,7 +15,7 @@ import {Slots} from "./libraries/Slots.sol";
 /// @title What a statement needs to be held against its seat: that it is about this chain, and that a seat still answers for it.
 /// @notice A statement is a claim, or what an auditor signed: a vote or a seal. Whether its auditor was drawn does not matter: an honest one signs for
 /// its own draws only, and a liar shall not choose where its word weighs nothing.
-/// @dev `_readClaim` and `_readVote` refuse StatementUnknown; `_requireAccused` then refuses SeatClosed and OwnStatement. Every window ends before the
+/// @dev `_readClaim` and `_readVote` refuse StatementUnknown; `_requireAccused` then refuses SeatIsConvicted and OwnStatement. Every window ends before the
 /// round's horizon (`IRounds.Facts.dutyUntil`), so in it neither the auditor nor the solver has settled the round, and their records are theirs.
 abstract contract StatementModule is SeatReading, RoundReading {
     /// @param account of its solver: boundary and work leaves name it
@@ -44,7 +44,7 @@ abstract contract StatementModule is SeatReading, RoundReading {
         uint256 from;
     }
 
-    // Claims ----------------------------------------------------------------------------------------------------------
+    // Claims (7.5)
     /// @dev A claim for which its seat still answers. Call `rounds.sync` before: a round whose closing block is past may not look closed.
     function _readClaim(TaskId task, uint256 round, uint256 slot) internal view returns (Statement memory statement) {
         statement.claim = _claimOf(task, round, slot);
@@ -76,7 +76,7 @@ abstract contract StatementModule is SeatReading, RoundReading {
         (claim.account, claim.joined) = (record.account, record.joined);
     }
 
-    // What auditors signed --------------------------------------------------------------------------------------------
+    // What auditors signed (7.5)
     /// @dev A vote of this chain that says all that its word needs, signed by a seat that still answers for it; of a claim whose solver does.
     function _readVote(TaskId task, SignedVote calldata signed) internal view returns (Statement memory statement) {
         (statement,) = _readBareVote(task, signed);
@@ -144,9 +144,9 @@ abstract contract StatementModule is SeatReading, RoundReading {
         return said.domain == statement.claim.domain && said.baseRoot == round.base && said.claimRoot == statement.claim.root;
     }
 
-    // Whether it can be held against its seat -------------------------------------------------------------------------
+    // Whether it can be held against its seat (11.1)
     function _requireAccused(Statement memory statement) internal view {
-        if (statement.status == SeatStatus.CLOSED) revert IRefusals.SeatClosed(statement.seat);
+        if (statement.status == SeatStatus.CONVICTED) revert IRefusals.SeatIsConvicted(statement.seat);
         if (statement.account == msg.sender) revert IRefusals.OwnStatement(statement.account);
     }
 
@@ -155,7 +155,7 @@ abstract contract StatementModule is SeatReading, RoundReading {
         return statement.from == 0 ? type(uint256).max : statement.from + _tasks[task].terms.windows.dispute;
     }
 
-    // Openings of claims ------------------------------------------------------------------------------------------
+    // Openings of claims (7.5)
     // Trees have segments + 2 leaves: the boundaries 0 .. segments, then the work leaf.
     /// @dev The state root of a boundary. Its step numbers are not looked at.
     function _openBoundary(Claim memory claim, uint256 boundary, BoundaryProof calldata proof)

@@ -26,7 +26,7 @@ contract Steps is DisputeTurns, ISteps {
         referee = referee_;
     }
 
-    // The trace of a step ---------------------------------------------------------------------------------------------
+    // The trace of a step (11.3)
     /// @inheritdoc ISteps
     function postTrace(
         TaskId task,
@@ -51,7 +51,7 @@ contract Steps is DisputeTurns, ISteps {
         emit TracePosted(task, id, traceRoot, start, end, clock);
     }
 
-    // Leaves ----------------------------------------------------------------------------------------------------------
+    // Leaves (11.3)
     /// @inheritdoc ISteps
     function demandLeaves(TaskId task, bytes32 id, StepFacts calldata facts, LeafDemand[] calldata list)
         external
@@ -89,7 +89,7 @@ contract Steps is DisputeTurns, ISteps {
         if (shown == dispute.demanded) _turnTo(dispute, IDisputes.Stage.LAST, _tasks[task].terms.windows.respond);
     }
 
-    // Proofs ----------------------------------------------------------------------------------------------------------
+    // Proofs (10, 11.3)
     /// @inheritdoc ISteps
     function proveOperation(
         TaskId task,

@@ -29,7 +29,7 @@ contract TaskShares is ERC20, ITaskShares {
     uint256 private _rest;
     /// @inheritdoc ITaskShares
     uint256 public revenueWei;
-    /// @dev A task pays less than 2^128 wei in all (`DeploymentLimits.amountMax`), so it has fewer shares.
+    /// @dev A task pays less than 2^128 wei in all (`DeploymentBounds.amountMax`), so it has fewer shares.
     uint192 private _votes;
     uint40 private _since;
     /// @dev Of meaning while `_since` is not 0.
@@ -45,7 +45,7 @@ contract TaskShares is ERC20, ITaskShares {
         _;
     }
 
-    // What it is ------------------------------------------------------------------------------------------------------
+    // What it is
     /// @inheritdoc ITaskShares
     function task() public view returns (bytes32) {
         return abi.decode(LibClone.argsOnClone(address(this), 0, 32), (bytes32));
@@ -72,7 +72,7 @@ contract TaskShares is ERC20, ITaskShares {
         return false;
     }
 
-    // What holders earn -----------------------------------------------------------------------------------------------
+    // What holders earn (12.5)
     /// @inheritdoc ITaskShares
     function claimableOf(address holder) external view returns (uint256) {
         return _earnedOf(holder) / PARTS;
@@ -111,7 +111,7 @@ contract TaskShares is ERC20, ITaskShares {
         _holders[holder].earnedParts = earned % PARTS;
     }
 
-    // Shares that move ------------------------------------------------------------------------------------------------
+    // Shares that move (12.5)
     /// @inheritdoc ITaskShares
     /// @dev Shares of who votes with all it has vote at once: else whoever settles many seats in one call ended the majority of all of them.
     function mint(address holder, uint256 shares) external onlyShares {
@@ -138,7 +138,7 @@ contract TaskShares is ERC20, ITaskShares {
         _update(to);
     }
 
-    // The vote --------------------------------------------------------------------------------------------------------
+    // The vote (12.5)
     /// @inheritdoc ITaskShares
     function votesOf(address holder) external view returns (uint256) {
         return _holders[holder].votes;

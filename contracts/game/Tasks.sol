@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
 import {Hashing} from "../libraries/Hashing.sol";
-import {DeploymentLimits, GameTerms, RANKS} from "./GameTypes.sol";
+import {DeploymentBounds, GameTerms, RANKS} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
 import {RoundReading} from "./RoundReading.sol";
 import {SeatReading} from "./SeatReading.sol";
@@ -19,7 +19,7 @@ contract Tasks is SeatReading, RoundReading, ITasks {
 
     constructor(Modules memory modules) Module(modules) {}
 
-    // Tasks -----------------------------------------------------------------------------------------------------------
+    // Tasks (3, 12.4)
     /// @inheritdoc ITasks
     function announce(string calldata url, bytes32 certificateSha256) external {
         _peers[msg.sender] = Peer(url, certificateSha256);
@@ -29,16 +29,16 @@ contract Tasks is SeatReading, RoundReading, ITasks {
     /// @inheritdoc ITasks
     function postTask(GameTerms calldata terms, bytes calldata training) external returns (TaskId task) {
         if (msg.sender != terms.submitter) revert IRefusals.NotSubmitter(terms.submitter, msg.sender);
-        GameTermsCheck.check(terms, _limits);
+        GameTermsCheck.check(terms, _bounds);
         task = TaskId.wrap(sha256(bytes.concat(abi.encode(terms), training)));
         if (_tasks[task].terms.submitter != address(0)) revert TaskExists(task);
         _tasks[task].terms = terms;
         uint256 escrowWei = escrowFor(terms);
         emit TaskPosted(task, msg.sender, terms, training, escrowWei);
         shares.create(task);
-        _lines[task].standsSince = uint40(block.number);
+        _lines[task].pausedSince = uint40(block.number);
         _lines[task].root = Hashing.outerRoot(terms.initialWeightsRoot, terms.zeroRoot);
-        purse.take(msg.sender, Pots.escrow(task), escrowWei);
+        vault.take(msg.sender, Pots.escrow(task), escrowWei);
     }
 
     /// @inheritdoc ITasks
@@ -56,9 +56,9 @@ contract Tasks is SeatReading, RoundReading, ITasks {
             revert IRefusals.TaskRuns(TaskId.unwrap(task));
         }
         entry.isClosed = true;
-        uint256 refundWei = purse.potOf(Pots.escrow(task));
-        emit GameClosed(task, refundWei);
-        purse.give(Pots.escrow(task), entry.terms.submitter, refundWei);
+        uint256 refundWei = vault.potOf(Pots.escrow(task));
+        emit TaskClosed(task, refundWei);
+        vault.give(Pots.escrow(task), entry.terms.submitter, refundWei);
         _burnRest(task);
     }
 
@@ -66,11 +66,11 @@ contract Tasks is SeatReading, RoundReading, ITasks {
     function _burnRest(TaskId task) private {
         for (uint256 i = 0; i < _falls[task].length; ++i) {
             bytes32 pot = Pots.restitution(task, i);
-            purse.discard(pot, purse.potOf(pot));
+            vault.discard(pot, vault.potOf(pot));
         }
     }
 
-    // What a task is --------------------------------------------------------------------------------------------------
+    // What a task is
     /// @inheritdoc ITasks
     function termsOf(TaskId task) external view returns (GameTerms memory) {
         return _known(task).terms;
@@ -82,8 +82,8 @@ contract Tasks is SeatReading, RoundReading, ITasks {
     }
 
     /// @inheritdoc ITasks
-    function limits() external view returns (DeploymentLimits memory) {
-        return _limits;
+    function bounds() external view returns (DeploymentBounds memory) {
+        return _bounds;
     }
 
     /// @inheritdoc ITasks

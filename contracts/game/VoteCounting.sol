@@ -37,7 +37,7 @@ abstract contract VoteCounting is VoteDraws, IVotes {
         bool isPaid;
     }
 
-    // Counting --------------------------------------------------------------------------------------------------------
+    // Counting (7.7)
     /// @dev Counts a vote whose draw was found, or finds that its opening fits the vote that counts.
     function _count(DrawnRound memory all, Count memory count, HandedRank memory one, HandedVote calldata handed)
         internal
@@ -64,7 +64,7 @@ abstract contract VoteCounting is VoteDraws, IVotes {
         returns (bool)
     {
         if (block.number > drawn.from + 2 * all.auditMax) return false;
-        (bool isAccepted, bool isFailed) = Ballots.fateOf(votes_);
+        (bool isAccepted, bool isFailed) = Ballots.statusOf(votes_);
         if (isAccepted || isFailed && code != Ballots.UNSERVED) return false;
         bool isPrimary = drawn.rank == 0 || Ballots.at(votes_, 0) != Ballots.NOTHING;
         return isPrimary || block.number >= drawn.from + all.auditMax / 3;
@@ -143,7 +143,7 @@ abstract contract VoteCounting is VoteDraws, IVotes {
         uint256 said = Ballots.countUnserved(votes_);
         if (said < 2) return;
         Round storage round = _roundAt(all.task, all.number);
-        _noteTrouble(round);
+        _mark(round);
         round.unserved |= uint64(1 << drawn.slot);
         for (uint256 rank = 0; rank < RANKS; ++rank) {
             bool isNew = said == 2 ? Ballots.at(votes_, rank) == Ballots.UNSERVED : rank == drawn.rank;
@@ -157,7 +157,7 @@ abstract contract VoteCounting is VoteDraws, IVotes {
         return _auditBooks[all.task][all.number / EPOCH_ROUNDS][SeatRole(seat >> 16)];
     }
 
-    // Paying ----------------------------------------------------------------------------------------------------------
+    // Paying (7.7)
     /// @dev Pays the opening of a vote whose draw is over, until 3 auditMax.
     function _pay(DrawnRound memory all, HandedRank memory one) internal {
         DrawnRank memory drawn = one.drawn;

@@ -54,7 +54,7 @@ abstract contract VoteDraws is SeatReading, RoundReading {
         uint256 from;
     }
 
-    // The round -------------------------------------------------------------------------------------------------------
+    // The round
     /// @dev A round whose audits are drawn.
     function _drawnRound(TaskId task, uint256 number) internal view returns (DrawnRound memory all) {
         Round storage round = _roundAt(task, number);
@@ -66,7 +66,7 @@ abstract contract VoteDraws is SeatReading, RoundReading {
         all.lateSeed = _lateSeed(task, round);
     }
 
-    // The draw --------------------------------------------------------------------------------------------------------
+    // The draw (4, 7.9)
     /// @dev Finds a rank of a draw; false where there is none.
     function _find(DrawnRound memory all, uint256 slot, uint256 draw, uint256 rank)
         internal
@@ -106,17 +106,17 @@ abstract contract VoteDraws is SeatReading, RoundReading {
         if (all.primary.slots != 0) return all.primary;
         uint256 version = _roundAt(all.task, all.number).verifiers;
         uint256[] memory words = _poolOf(all.task, SeatRole.VERIFIER, version);
-        return all.primary = Panels.deal(SeatRole.VERIFIER, words, all.seed, all.draws, all.slots);
+        return all.primary = Panels.assign(SeatRole.VERIFIER, words, all.seed, all.draws, all.slots);
     }
 
     function _latePanel(DrawnRound memory all) private view returns (Panel memory) {
         if (all.late.slots != 0) return all.late;
         uint256 version = _roundAt(all.task, all.number).whistleblowers;
         uint256[] memory words = _poolOf(all.task, SeatRole.WHISTLEBLOWER, version);
-        return all.late = Panels.deal(SeatRole.WHISTLEBLOWER, words, all.lateSeed, 1, all.slots);
+        return all.late = Panels.assign(SeatRole.WHISTLEBLOWER, words, all.lateSeed, 1, all.slots);
     }
 
-    // Its votes -------------------------------------------------------------------------------------------------------
+    // Its votes (7.7)
     /// @dev The votes of a draw (`Ballots`); none where there is no claim.
     function _votesOf(TaskId task, uint256 round, uint256 slot, uint256 draw) internal view returns (uint256) {
         Round storage here = _roundAt(task, round);
@@ -125,7 +125,7 @@ abstract contract VoteDraws is SeatReading, RoundReading {
 
     /// @dev Whether no vote of a draw can count any more.
     function _isDecided(DrawnRound memory all, DrawnRank memory drawn, uint256 votes_) internal view returns (bool) {
-        (bool isAccepted, bool isFailed) = Ballots.fateOf(votes_);
+        (bool isAccepted, bool isFailed) = Ballots.statusOf(votes_);
         return isAccepted || isFailed || block.number > drawn.from + 2 * all.auditMax;
     }
 
@@ -135,9 +135,9 @@ abstract contract VoteDraws is SeatReading, RoundReading {
     }
 
     /// @dev From now on the fields of what went wrong are those of this round.
-    function _noteTrouble(Round storage round) internal {
-        if (round.isTroubled) return;
-        round.isTroubled = true;
+    function _mark(Round storage round) internal {
+        if (round.isMarked) return;
+        round.isMarked = true;
         (round.unserved, round.lateRejected, round.restored) = (0, 0, 0);
     }
 }

@@ -13,7 +13,7 @@ import {LibBit} from "solady/utils/LibBit.sol";
 /// @title Judges claims: counts the votes of one call, decides claims by them, and pays openings.
 /// @dev Twin of `vote_judging.py` and `claim_status.py` in `protocol/spec/game`.
 abstract contract VoteJudging is VoteCounting {
-    // Judging ---------------------------------------------------------------------------------------------------------
+    // Judging (7.7)
     /// @inheritdoc IVotes
     function judge(TaskId task, uint256 round, HandedVote[] calldata handed) external {
         _judge(task, round, handed);
@@ -62,7 +62,7 @@ abstract contract VoteJudging is VoteCounting {
         _logRelayed(task, number, count.votes, handed);
     }
 
-    // Events ----------------------------------------------------------------------------------------------------------
+    // Events
     function _listCounted(HandedRank[] memory votes_, HandedVote[] calldata handed) private pure returns (bytes memory said) {
         for (uint256 i = 0; i < handed.length; ++i) {
             if (votes_[i].isCounted) said = bytes.concat(said, _entryOf(handed[i]));
@@ -97,14 +97,14 @@ abstract contract VoteJudging is VoteCounting {
         emit VotesRelayed(task, round, taken);
     }
 
-    // Deciding --------------------------------------------------------------------------------------------------------
+    // Deciding (7.7)
     /// @dev What the votes of this call have made of claims.
     function _decide(DrawnRound memory all, Count memory count) private {
         Round storage round = _roundAt(all.task, all.number);
         for (uint256 left = count.touchedLate; left != 0; left &= left - 1) {
             uint256 slot = LibBit.ffs(left);
             if (!Ballots.isRejectedLate(_votesOf(all.task, all.number, slot, all.draws))) continue;
-            _noteTrouble(round);
+            _mark(round);
             round.lateRejected |= uint64(1 << slot);
         }
         if (count.touched == 0) return;
@@ -114,7 +114,7 @@ abstract contract VoteJudging is VoteCounting {
         for (uint256 left = count.touched & ~uint256(accepted | refused); left != 0; left &= left - 1) {
             uint256 slot = LibBit.ffs(left);
             uint64 bit = uint64(1 << slot);
-            (bool isAccepted, bool isVoid) = _fateOf(all, round, slot);
+            (bool isAccepted, bool isVoid) = _statusOf(all, round, slot);
             if (isVoid) refused |= bit;
             if (!isAccepted || closed & bit != 0) continue;
             accepted |= bit;
@@ -125,7 +125,7 @@ abstract contract VoteJudging is VoteCounting {
 
     /// @return isAccepted whether all primary draws of a claim are accepted
     /// @return isVoid whether one has failed
-    function _fateOf(DrawnRound memory all, Round storage round, uint256 slot)
+    function _statusOf(DrawnRound memory all, Round storage round, uint256 slot)
         private
         view
         returns (bool isAccepted, bool isVoid)
@@ -134,7 +134,7 @@ abstract contract VoteJudging is VoteCounting {
         (uint256 votes_, uint256 count) = (claim.votes, AuditDraw.countDraws(all.draws, claim.segments));
         isAccepted = true;
         for (uint256 draw = 0; draw < count; ++draw) {
-            (bool isDrawAccepted, bool isFailed) = Ballots.fateOf(Ballots.ofIn(votes_, draw));
+            (bool isDrawAccepted, bool isFailed) = Ballots.statusOf(Ballots.ofIn(votes_, draw));
             isAccepted = isAccepted && isDrawAccepted;
             isVoid = isVoid || isFailed;
         }

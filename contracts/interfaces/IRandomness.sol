@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 /// @title One value for each block that nobody could choose: where the seeds of all draws come from (docs/spec.md, section 4).
 /// @notice `read` is a function of the block alone: whatever proof it takes, there is one value, so that a second reading is no second draw.
-/// It keeps nothing; whoever seals a draw hands the proof in and stores the seed.
+/// It keeps nothing; whoever records a draw hands the proof in and stores the seed.
 interface IRandomness {
     /// @notice The block is not behind yet.
     /// @param ofBlock the block whose randomness is asked for

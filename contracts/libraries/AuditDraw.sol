@@ -36,7 +36,7 @@ library AuditDraw {
     /// @param chance in units of 2^-16
     error NoSuchChance(uint256 chance);
 
-    // Seeds -------------------------------------------------------------------------------------------------------
+    // Seeds
     /// @notice The first block from `fromBlock` on that is a multiple of `grid`: its randomness decides.
     function gridBlock(uint256 fromBlock, uint256 grid) internal pure returns (uint256) {
         if (grid == 0) revert NoGrid(grid);
@@ -51,10 +51,10 @@ library AuditDraw {
 
     /// @notice Of a round's shards and samples.
     function roundBeacon(bytes32 domain, uint32 round, bytes32 randomness) internal pure returns (bytes32) {
-        return sha256(abi.encode(bytes32("touchstone.deal"), domain, round, randomness));
+        return sha256(abi.encode(bytes32("touchstone.beacon"), domain, round, randomness));
     }
 
-    // Segments ----------------------------------------------------------------------------------------------------
+    // Segments
     /// @notice How many segments of a claim are audited: fewer where the claim is short.
     function countDraws(uint256 draws, uint256 segments) internal pure returns (uint256) {
         if (draws == 0 || segments == 0) revert NothingToAudit(draws, segments);
@@ -128,7 +128,7 @@ library AuditDraw {
         distances[place] = distance;
     }
 
-    // Auditors ----------------------------------------------------------------------------------------------------
+    // Auditors
     /// @notice How many places of a pool's order the draws of a round reach.
     /// @param draws of the whole round
     function countPlaces(uint256 size, uint256 draws) internal pure returns (uint256) {
@@ -184,7 +184,7 @@ library AuditDraw {
         }
     }
 
-    // Late draws --------------------------------------------------------------------------------------------------
+    // Late draws
     /// @notice Whether a claim has a late audit, and its segment. Its whistleblowers are at `place` of draw 0 of 1.
     /// @param chance in units of 2^-16
     /// @param drawn what `circleSegments` gave for the claim

@@ -14,7 +14,7 @@ library Draw {
     /// @dev The precompile had not even the gas for one hash.
     error HashFailed();
 
-    // Primitives --------------------------------------------------------------------------------------------------
+    // Primitives
     /// @notice An unbiased integer in 0 .. n-1: the first hash below the largest multiple of n, modulo n.
     /// @dev Hashes sha256(abi.encode(tag, seed, counter, attempt)), without keeping the memory.
     function uniform(bytes32 seed, uint256 counter, uint256 n) internal view returns (uint256 drawn) {
@@ -44,7 +44,7 @@ library Draw {
         if (!isDone) revert HashFailed();
     }
 
-    // Choices -----------------------------------------------------------------------------------------------------
+    // Choices
     /// @notice Shard of a slot: a rotation of all solvers by one uniform offset.
     function shard(bytes32 beacon, uint256 slot, uint256 solvers) internal view returns (uint256) {
         return (slot + uniform(beacon, 0, solvers)) % solvers;

@@ -85,7 +85,7 @@ library ExactElement {
         return _quantize(a, b, bits);
     }
 
-    // Patterns ----------------------------------------------------------------------------------------------------
+    // Patterns
     function _magnitude(uint32 bits) private pure returns (uint32) {
         return bits & ~Float32.SIGN_BIT;
     }
@@ -107,7 +107,7 @@ library ExactElement {
         return _isNaN(bits) ? NAN : bits;
     }
 
-    // Elementwise: `Float32` where all is finite ---------------------------------------------------------------------
+    // Elementwise: `Float32` where all is finite
     function _add(uint32 a, uint32 b) private pure returns (uint32) {
         if (_isNaN(a) || _isNaN(b) || (_isInfinite(a) && _isInfinite(b) && a != b)) return NAN;
         if (_isInfinite(a)) return a;
@@ -169,7 +169,7 @@ library ExactElement {
         }
     }
 
-    // Functions: fixed sequences of integers --------------------------------------------------------------------------
+    // Functions: fixed sequences of integers
     /// @notice exp(a): 2^n times the series of 2^f, |f| at most 1/2.
     function exponential(uint32 a) internal pure returns (uint32) {
         if (_isNaN(a)) return NAN;

@@ -19,7 +19,7 @@ library ExactRow {
     int256 private constant SUM_BITS = 38;
     uint256 private constant EVEN_LANES = type(uint256).max / ((1 << 64) + 1); // of 64 bits
 
-    // The largest term --------------------------------------------------------------------------------------------
+    // The largest term
     /// @notice The largest pattern of the first `terms` elements without their signs; above that of infinity where one is NaN. 0 of no terms.
     function largestMagnitude(Run memory run, uint256 terms) internal pure returns (uint32) {
         (uint256 place, uint256 step) = run.open(terms);
@@ -37,7 +37,7 @@ library ExactRow {
         return uint32(Runs.largestLane(most));
     }
 
-    // SUM, SELECTED_SUM -------------------------------------------------------------------------------------------
+    // SUM, SELECTED_SUM
     /// @notice Each term to the nearest multiple of t = 2^(e - 38), e the exponent of the largest one, their exact sum, rounded once. NaN where a
     /// term is not finite; +0 without terms and where the sum is zero.
     function sum(Run memory run, uint256 terms) internal pure returns (uint32) {
@@ -111,7 +111,7 @@ library ExactRow {
         }
     }
 
-    // SCALE_OF ----------------------------------------------------------------------------------------------------
+    // SCALE_OF
     /// @notice The least power of two, at least 2^-149, for which no quantized term is beyond the limit of `bits`. NaN where a term is not finite.
     function scale(Run memory run, uint256 terms, uint256 bits) internal pure returns (uint32) {
         uint32 largest = largestMagnitude(run, terms);
@@ -136,7 +136,7 @@ library ExactRow {
         return bits == 15 ? 16_319 : (1 << 19) - 1;
     }
 
-    // QUANTIZED_PRODUCT_SUM ---------------------------------------------------------------------------------------
+    // QUANTIZED_PRODUCT_SUM
     /// @notice The exact sum of the products of quantized values, times both scales, rounded once; +0 where that is zero. NaN where a scale is not
     /// finite.
     /// @param operands values of a, values of b, scale of a, scale of b

@@ -59,7 +59,7 @@ library ExactSum {
         if (!Float32.isFinite(claimed)) return _isSafe(sums, roundings);
         uint256[8] memory lost;
         if (flags & SUBNORMAL != 0) (lost,) = _addProducts(a, b, terms, true);
-        return _isBeyond(sums, lost, terms, claimed, roundings);
+        return _exceedsLimits(sums, lost, terms, claimed, roundings);
     }
 
     /// @notice Whether `claimed` is no sum of the run in any order.
@@ -75,10 +75,10 @@ library ExactSum {
         if (flags & NOT_FINITE != 0) return false;
         if (!Float32.isFinite(claimed)) return _isSafe(sums, roundings);
         uint256[8] memory lost;
-        return _isBeyond(sums, lost, terms, claimed, roundings);
+        return _exceedsLimits(sums, lost, terms, claimed, roundings);
     }
 
-    // The sum -----------------------------------------------------------------------------------------------------
+    // The sum
     /// @dev Limbs of the positive products, then of the negative ones' magnitudes, and what was met on the way: NOT_FINITE, SUBNORMAL.
     /// onlySubnormal: of the products with a subnormal operand alone.
     /// Words of eight terms whose operands lie in one window of exponents each are summed without limbs. A word of others goes to the limbs, and the
@@ -273,10 +273,10 @@ library ExactSum {
         }
     }
 
-    // The bound ---------------------------------------------------------------------------------------------------
+    // The bound
     /// @dev |exact - claimed| > (growth - 1) * size + growth * lost + terms * 2^-124, both sides times (1 - n u) / u <= 2^24: a limb of either side
     /// stays below 2^213.
-    function _isBeyond(
+    function _exceedsLimits(
         uint256[8] memory sums,
         uint256[8] memory lost,
         uint256 terms,
@@ -328,7 +328,7 @@ library ExactSum {
         return carry > 0 || (carry == 0 && rest != 0);
     }
 
-    // By hand: the compiler would check each place, which no place needs here -----------------------------------------
+    // By hand: the compiler would check each place, which no place needs here
     function _limb(uint256[8] memory limbs, uint256 i) private pure returns (uint256 limb) {
         assembly ("memory-safe") {
             limb := mload(add(limbs, shl(5, i)))

@@ -29,7 +29,7 @@ library Float32 {
     /// @notice A divisor is zero.
     error DivisionByZero();
 
-    // Exact values ------------------------------------------------------------------------------------------------
+    // Exact values
     /// @notice Neither an infinity nor a NaN.
     function isFinite(uint32 bits) internal pure returns (bool) {
         return bits & INFINITY != INFINITY;
@@ -89,7 +89,7 @@ library Float32 {
         }
     }
 
-    // Operations, each rounded once -------------------------------------------------------------------------------
+    // Operations, each rounded once
     // By hand: a leaf of the outer step has 1,536 of them.
     /// @notice fl(a + b). An exact zero is +0 unless both operands are -0.
     function add(uint32 a, uint32 b) internal pure returns (uint32) {
@@ -203,7 +203,7 @@ library Float32 {
         return round(false, value, BIAS);
     }
 
-    // Leaves ------------------------------------------------------------------------------------------------------
+    // Leaves
     /// @notice Pattern `index` of a little-endian float32 buffer.
     function load(bytes memory data, uint256 index) internal pure returns (uint32) {
         uint256 raw;

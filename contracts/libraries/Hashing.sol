@@ -7,7 +7,7 @@ import {StateHeader, StepFacts, TaskId} from "../Types.sol";
 /// @title Every tagged hash of the protocol: `H(tag, words...)` is `sha256(abi.encode(...))` (docs/spec.md, sections 2 to 4).
 /// @dev Twin of `hashing.py` and `commitments.py` in `protocol/spec`. A tag opens every message, so no hash can stand for one of another kind.
 library Hashing {
-    // Identity and domains ----------------------------------------------------------------------------------------
+    // Identity and domains
 
     /// @notice Keeps apart the hashes of equal tasks on other chains and other deployments.
     function domain(uint256 chainId, address registry, TaskId task) internal pure returns (bytes32) {
@@ -24,7 +24,7 @@ library Hashing {
         return Sha256.digest(message, 0x80);
     }
 
-    // States and claims -------------------------------------------------------------------------------------------
+    // States and claims
     function stateRoot(StateHeader memory header) internal pure returns (bytes32) {
         return sha256(abi.encode(bytes32("touchstone.state"), header));
     }
@@ -96,7 +96,7 @@ library Hashing {
         return sha256(abi.encode(bytes32("touchstone.schedule"), segmentIndex, learningRateSum));
     }
 
-    // Seeds -------------------------------------------------------------------------------------------------------
+    // Seeds
     function slotSeed(bytes32 seed, uint256 slot) internal pure returns (bytes32) {
         return taggedPair("touchstone.slot", seed, slot);
     }

@@ -98,7 +98,7 @@ library Judge {
         return _isRoundedFault(operation, a, b, claimed);
     }
 
-    // Shape -------------------------------------------------------------------------------------------------------
+    // Shape
     function _requireShape(uint8 operation, uint256 operands, uint256 terms) private pure {
         if (operation < PRODUCT_SUM || operation > COPY) revert UnknownOperation(operation);
         uint256 expected = _operandCount(operation);
@@ -115,14 +115,14 @@ library Judge {
         return isBinary || operation == FLUSH ? 2 : 1;
     }
 
-    // Sums --------------------------------------------------------------------------------------------------------
+    // Sums
     /// @dev n terms meet n - 1 additions; no term gives 0, one itself.
     function _isSumFault(Run memory run, uint256 terms, uint32 claimed) private pure returns (bool) {
         if (terms < 2) return _isCopyFault(terms == 0 ? 0 : run.head(), claimed);
         return ExactSum.isFault(run, terms, claimed, terms - 1);
     }
 
-    // Choosing ----------------------------------------------------------------------------------------------------
+    // Choosing
     /// @dev The value, or 0 where it is subnormal.
     function _isCopyFault(uint32 exact, uint32 claimed) private pure returns (bool) {
         if (!exact.isFinite()) return false;
@@ -156,7 +156,7 @@ library Judge {
         return _isCopyFault(exact, claimed) && !(_isTiny(exact) && _isTiny(claimed) && isClaimFound);
     }
 
-    // One correctly rounded operation -----------------------------------------------------------------------------
+    // One correctly rounded operation
     /// @dev The rounded result, of the operands or of these with 0 for subnormal ones; 0 where either is below 2^-126 before rounding.
     function _isRoundedFault(uint8 operation, uint32 a, uint32 b, uint32 claimed)
         private
@@ -189,7 +189,7 @@ library Judge {
         return claimed != Enclosure.squareRoot(a);
     }
 
-    // Functions, enclosed -----------------------------------------------------------------------------------------
+    // Functions, enclosed
     /// @dev Some units in the last place, and 2^-126 where the value is below 2^-125, or always for SIGMOID.
     function _isFunctionFault(uint8 operation, uint32 a, uint32 claimed) private pure returns (bool) {
         if (!a.isFinite()) return false;
@@ -209,7 +209,7 @@ library Judge {
         return Enclosure.isOutside(claimed, low, high, exponent, operation == LOGARITHM ? 1 : 2, false);
     }
 
-    // Patterns ----------------------------------------------------------------------------------------------------
+    // Patterns
     function _magnitude(uint32 bits) private pure returns (uint32) {
         return bits & ~Float32.SIGN_BIT;
     }

@@ -38,7 +38,7 @@ library OuterMath {
         uint32 momentum;
     }
 
-    // Pseudo-gradient ---------------------------------------------------------------------------------------------
+    // Pseudo-gradient
     /// @notice The delta leaf that belongs to one leaf of the global and of the final weights.
     /// @return ok false where a leaf is of another size or holds a number that is not finite: all others have an encoding
     function deltaLeaf(bytes memory globalLeaf, bytes memory finalLeaf)
@@ -129,7 +129,7 @@ library OuterMath {
         return Float32.round(quantum < 0, FixedPointMathLib.abs(quantum), int256(uint256(uint8(delta[offset]))));
     }
 
-    // Outer step --------------------------------------------------------------------------------------------------
+    // Outer step
     /// @notice The new weights and momentum leaf from the old ones and the included claims' delta leaves in ascending shard order.
     function outerLeaf(bytes memory weights, bytes memory momentum, bytes[] memory deltas, Rates memory rates)
         internal

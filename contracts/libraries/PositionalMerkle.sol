@@ -88,7 +88,7 @@ library PositionalMerkle {
         return true;
     }
 
-    // Runs of leaves ----------------------------------------------------------------------------------------------
+    // Runs of leaves
     /// @notice How many siblings a run of leaves needs to reach the root of a tree of this depth.
     function rangeSiblings(uint256 first, uint256 count, uint256 levels)
         internal
@@ -171,7 +171,7 @@ library PositionalMerkle {
         }
     }
 
-    // Sets of leaves ----------------------------------------------------------------------------------------------
+    // Sets of leaves
     /// @notice Up to MAX_SET leaves of one tree: `count` pairs of index and leaf, rising in index, one behind the other in memory.
     struct Set {
         uint256 count;
@@ -258,7 +258,7 @@ library PositionalMerkle {
         }
     }
 
-    // By hand: the compiler would check each place against MAX_SET ----------------------------------------------------
+    // By hand: the compiler would check each place against MAX_SET
     function _indexOf(Set memory set, uint256 place) private pure returns (uint256 index) {
         assembly ("memory-safe") {
             index := mload(add(add(set, 0x20), shl(6, place)))
@@ -288,7 +288,7 @@ library PositionalMerkle {
         return nodes[0];
     }
 
-    // SHA-256 by its precompile, which computes from its input alone; yet a call counts as a look at the chain: hence the casts to pure -----------
+    // SHA-256 by its precompile, which computes from its input alone; yet a call counts as a look at the chain: hence the casts to pure
     /// @dev sha256(0x00 || the `length` bytes of `data` from `start` on), without a copy: the byte in front of them is lent to the prefix.
     function _leafAt(bytes memory data, uint256 start, uint256 length) private pure returns (bytes32 hash) {
         uint256 message;

@@ -89,7 +89,7 @@ library Statements {
         "MergeSignature(bytes32 domain,uint32 round,bytes32 baseRoot,uint64 merged,bytes32 mergedHash,bytes32 root)"
     );
 
-    // Hashes ------------------------------------------------------------------------------------------------------
+    // Hashes
     function hash(Sealed memory sealed_) internal pure returns (bytes32) {
         uint256 fields;
         assembly ("memory-safe") {
@@ -154,7 +154,7 @@ library Statements {
         return Sha256.digest(message, 0x140);
     }
 
-    // Signatures --------------------------------------------------------------------------------------------------
+    // Signatures
     /// @notice Who signed a digest; the zero address where the signature is malformed.
     /// @param vs EIP-2098: s, with the parity in its highest bit. So one signature has one form.
     function signer(bytes32 digest, bytes32 r, bytes32 vs) internal pure returns (address) {
@@ -184,7 +184,7 @@ library Statements {
         }
     }
 
-    // Judging -----------------------------------------------------------------------------------------------------
+    // Judging
     /// @notice Whether a vote says all that its word needs. One that does not counts for nothing.
     function isWhole(Vote memory vote) internal pure returns (bool) {
         uint256 word = uint256(vote.word);

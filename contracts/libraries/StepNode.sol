@@ -74,7 +74,7 @@ library StepNode {
         uint256[] indices;
     }
 
-    // Reading -----------------------------------------------------------------------------------------------------
+    // Reading
     /// @notice Element `number` of a node. No access is moved by an index yet.
     function read(bytes calldata data, uint256 number) internal pure returns (Element memory element) {
         (Loops memory loops, uint256 operands) = _readHead(data, number, element);
@@ -163,7 +163,7 @@ library StepNode {
         }
     }
 
-    // Quantized values --------------------------------------------------------------------------------------------
+    // Quantized values
     /// @dev Quantized values stand where they belong and nowhere else: no float32 is read as one, none as a float32. Both factors of a product have as many
     /// bytes, and a scale is one for all terms.
     function _requireRoles(Element memory element) private pure {
@@ -201,7 +201,7 @@ library StepNode {
         return bits == 20 ? INTEGER32 : 0;
     }
 
-    // Addresses ---------------------------------------------------------------------------------------------------
+    // Addresses
     /// @notice offset + sum of index * stride; the offset stands at byte `place`, the strides behind it.
     /// @dev Beyond every buffer where a node that is not valid makes it negative.
     function _locate(bytes calldata data, uint256 place, uint256[] memory indices)
@@ -240,7 +240,7 @@ library StepNode {
         }
     }
 
-    // Loops -------------------------------------------------------------------------------------------------------
+    // Loops
     /// @dev Indices of the first `count` loops at element `number`, the last one running fastest.
     function _unravel(bytes calldata data, uint256 number, uint256 count)
         private
@@ -292,7 +292,7 @@ library StepNode {
         if (size == 0) revert IReferee.NodeUnsound("size", loop);
     }
 
-    // Bytes: what lies behind the end is read too, and refused when the node's length is known ----------------------
+    // Bytes: what lies behind the end is read too, and refused when the node's length is known
     function _byteAt(bytes calldata data, uint256 place) private pure returns (uint256 value) {
         assembly ("memory-safe") {
             value := byte(0, calldataload(add(data.offset, place)))

@@ -44,7 +44,7 @@ library StepProofs {
         uint64 leafCount;
     }
 
-    // Facts and states --------------------------------------------------------------------------------------------
+    // Facts and states
     function requireFacts(bytes32 stepRoot, StepFacts calldata facts) internal pure {
         bytes32 actual = Hashing.stepRoot(facts);
         if (actual != stepRoot) revert IStepProofs.FactsMismatch(stepRoot, actual);
@@ -89,7 +89,7 @@ library StepProofs {
         }
     }
 
-    // Demands -----------------------------------------------------------------------------------------------------
+    // Demands
     /// @notice Leaf `leafIndex` of the buffer at a place of a proven node; place 0 is its output, 1 and up its operands.
     function demandOf(
         StepFacts calldata facts,
@@ -194,7 +194,7 @@ library StepProofs {
         }
     }
 
-    // Data --------------------------------------------------------------------------------------------------------
+    // Data
     /// @notice The 4 bytes that the trace has for element `position` of one of its input buffers, as a little-endian number.
     /// @dev The leaf's length is taken as it comes: a tree of leaves of one length cannot be opened with another, for a leaf's hash would have to
     /// be a node's or that of other bytes.

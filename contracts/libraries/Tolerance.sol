@@ -63,7 +63,7 @@ library Tolerance {
 
     /// @notice Whether an element of a leaf lies beyond the limits. A leaf of another size than LEAF_BYTES does, too.
     /// @param learningRateSum of the segment, in units of 2^-64
-    function isLeafBeyond(
+    function doesLeafExceed(
         Leaf memory claimed,
         Leaf memory replayed,
         Limits memory limits,
@@ -122,7 +122,7 @@ library Tolerance {
 
     /// @notice Whether an element lies beyond the limits: a difference is too large, the claimed v alone is below zero, or a number is not finite.
     /// @param learningRateSum of the segment, in units of 2^-64
-    function isElementBeyond(
+    function doesElementExceed(
         Element memory claimed,
         Element memory replayed,
         Limits memory limits,

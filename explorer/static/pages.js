@@ -146,11 +146,11 @@ function disputeTables(task, found) {
     ["stands at", (row) => el("span", { class: row.is_convicted ? "bad" : null }, STAGES[row.stage] || row.stage)],
     ["has to move", (row) => row.turn], ["up to block", (row) => row.until_block, true],
   ], found.disputes);
-  const asks = !found.asks.length ? null : table("Open asks", [["asked by", (row) => row.asker], ["about", (row) => row.about],
-    ["up to block", (row) => row.until_block, true]], found.asks);
+  const queries = !found.queries.length ? null : table("Open queries", [["opened by", (row) => row.asker], ["about", (row) => row.about],
+    ["up to block", (row) => row.until_block, true]], found.queries);
   const contests = !found.contests.length ? null : table("Open contests of a root", [["contester", (row) => row.contester],
     ["round", (row) => row.round, true], ["turn", (row) => row.turn], ["up to block", (row) => row.until_block, true]], found.contests);
-  return [rows, asks, contests];
+  return [rows, queries, contests];
 }
 
 const seatTable = (seats) => table("Seats of the task", [

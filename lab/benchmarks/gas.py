@@ -26,7 +26,7 @@ from lab.benchmarks.reports import BUILD, write_report
 from tests.rounds.chain import RoundChain, Sent, open_round_chain
 from touchstone.protocol.economics.assumptions import GasCosts
 from touchstone.protocol.economics.gas_costs import price_gas
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 
 CONTEST_LEVELS = 7
 """The levels of a contest with 2^31 parameters."""
@@ -110,7 +110,7 @@ Shares = dict[str, int]
 TARGETS = {
     "commit": 75_000,
     "challenge": 200_000,
-    "ask": 120_000,
+    "query": 120_000,
     "per_solver": 200_000,
     "third_rejecting": 230_000,
     "dearest": {"gas": 12_000_000, "bytes": 120 * 1024},
@@ -203,7 +203,7 @@ def main() -> None:
     is_quick = parser.parse_args().quick
     sizes = (1, 4) if is_quick else (1, 4, 10, 64)
     cases, dearest = list[Json](), Dearest()
-    with open_round_chain(BUILD / "gas", replace(LIMITS_LOCAL)) as chain:
+    with open_round_chain(BUILD / "gas", replace(BOUNDS_LOCAL)) as chain:
         for size in sizes:
             for is_refusing in (False, True):
                 with chain.undone():

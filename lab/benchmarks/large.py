@@ -170,7 +170,7 @@ audit_max = 900
 post = 200
 respond = 600
 dispute = 7200
-ask = 18000
+query = 18000
 
 [limits]
 tau_m = 1.9e-3

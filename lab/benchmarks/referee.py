@@ -166,7 +166,7 @@ def measure_attacks(styles: Sequence[str]) -> dict[str, Any]:
     return {
         "disputes": sum(one.disputes for one in found),
         "demands": sum(one.demands for one in found),
-        "asks": sum(one.asks for one in found),
+        "queries": sum(one.queries for one in found),
         "contests": sum(one.contests for one in found),
         "slashed": sum(len(one.closed) for one in found),
         "unpaid": sum(len(one.unpaid) for one in found),

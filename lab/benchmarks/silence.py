@@ -22,7 +22,7 @@ from tests.protocol.spec.game.faulty_simulation import PARTIES, FaultySimulation
 from tests.protocol.spec.game.silences import find_points, list_flaws, play_silence
 from tests.rounds.chain import open_round_chain
 from tests.rounds.chain_simulation import choose_silences, open_faulty
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 
 FOLDER = Path("build/silence")
 KINDS = {"unpaid": "unpaid", "lost": "unpaid", "open": "open", "stuck": "stuck"}
@@ -55,7 +55,7 @@ def play_machine(step: int) -> Iterator[Played]:
 
 def play_chain(seed: int, count: int) -> Iterator[Played]:
     """Plays without silence, then at `count` points, on the contracts."""
-    with open_round_chain(FOLDER, LIMITS_LOCAL) as chain:
+    with open_round_chain(FOLDER, BOUNDS_LOCAL) as chain:
         world = open_faulty(chain, 0)
         yield "contracts: nobody", "", check(world, None)
         for salt, silent in enumerate(choose_silences(world, seed, count), start=1):

@@ -10,7 +10,7 @@ from touchstone.node.kit.duty import Duty
 from touchstone.node.kit.known_statements import find_claimant, get_inner, list_playable
 from touchstone.node.kit.view import View
 from touchstone.protocol.spec.game.dispute_moves import Move
-from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerDispute
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute, InnerQuery
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _OfQuery:
     """A query to answer. `name` says which one."""
 
     name: bytes
-    query: InnerAsk = field(compare=False, repr=False)
+    query: InnerQuery = field(compare=False, repr=False)
 
     @property
     def round(self) -> int:

@@ -67,7 +67,7 @@ class DisputeAnswers:
             for boundary in (first, first + 1)
         ]
         require_end(ends[1].header, roots[-1])
-        await self.chain.disputes.post_claim_roots(self.get_view().task, dispute.name, roots, *ends)
+        await self.chain.game.post_claim_roots(self.get_view().task, dispute.name, roots, *ends)
 
     async def _post_vote_roots(self, dispute: InnerDispute, roots: tuple[bytes, ...]) -> None:
         """Posts the roots for a vote, with two openings that the solver has shown: the start's from before
@@ -78,7 +78,7 @@ class DisputeAnswers:
         require_end(replay.own_end, roots[-1])
         solver = find_solver(get_now(view), ref.round, ref.slot)
         ends = (solver, replay.start, replay.claimed_end or replay.start, replay.seal_salt)
-        await self.chain.disputes.post_vote_roots(self.get_view().task, dispute.name, roots, *ends)
+        await self.chain.game.post_vote_roots(self.get_view().task, dispute.name, roots, *ends)
 
     async def post_trace(self, dispute: InnerDispute) -> None:
         """Runs the named step again, keeps the trace for others to read, and posts its root."""
@@ -86,7 +86,7 @@ class DisputeAnswers:
         facts = await asyncio.to_thread(compute_step_facts, self.get_view().spec)
         proof = await asyncio.to_thread(prove_outputs, traced.tree)
         ends = (traced.tree.root, traced.start, traced.end)
-        await self.chain.steps.post_trace(self.get_view().task, dispute.name, facts, *ends, proof)
+        await self.chain.game.post_trace(self.get_view().task, dispute.name, facts, *ends, proof)
 
     async def show_leaves(self, dispute: InnerDispute) -> None:
         """Shows those demanded leaves that are not shown yet."""
@@ -94,7 +94,7 @@ class DisputeAnswers:
         demands = dispute.demands[len(dispute.shown) :]
         work = (_open_leaves, self.store, traced.tree, demands)
         openings = await self.recompute_queue.compute(dispute.clock, *work)
-        await self.chain.steps.show_leaves(self.get_view().task, dispute.name, traced.start, openings)
+        await self.chain.game.show_leaves(self.get_view().task, dispute.name, traced.start, openings)
 
     async def serve(self, dispute: InnerDispute) -> None:
         """Shows from now on the states of all steps of a disputed segment, and the trace of the named

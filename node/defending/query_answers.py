@@ -23,7 +23,7 @@ from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.spec.game.audit_deadlines import may_open
 from touchstone.protocol.spec.game.dispute_moves import is_answerable
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.inner_dispute import InnerAsk
+from touchstone.protocol.spec.game.inner_dispute import InnerQuery
 from touchstone.protocol.spec.merkle import compute_path
 from touchstone.protocol.spec.openings import LeafProof, StateLeaves
 from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
@@ -43,32 +43,32 @@ class Ends:
     seal_salt: bytes
 
 
-def list_own_asked(view: View, block: int) -> Iterator[InnerAsk]:
+def list_own_asked(view: View, block: int) -> Iterator[InnerQuery]:
     """Yields the open queries on this node's own votes. An answer shows both ends, so it waits while a
     reserve auditor could copy them; its time limit waits too."""
     respond = view.game.terms.windows.respond
-    for one in get_inner(view).asks.values():
+    for one in get_inner(view).queries.values():
         seat = get_now(view).seats.get(one.seat)
-        is_mine = seat is not None and seat.account == view.account and seat.status != SeatStatus.CLOSED
+        is_mine = seat is not None and seat.account == view.account and seat.status != SeatStatus.CONVICTED
         is_safe = may_open(get_now(view), one.vote, block) or block > one.clock - respond
         if is_mine and is_safe and is_answerable(one, block):
             yield one
 
 
-def list_others_asked(view: View, block: int) -> Iterator[InnerAsk]:
+def list_others_asked(view: View, block: int) -> Iterator[InnerQuery]:
     """Yields open queries on others' votes that this node can answer, in the second half of their time. It
     can if the signer's end equals the claim's, and that state is in the store."""
     late = view.game.terms.windows.respond // 2
-    for one in get_inner(view).asks.values():
+    for one in get_inner(view).queries.values():
         seat = get_now(view).seats.get(one.seat)
-        is_open = seat is not None and seat.status != SeatStatus.CLOSED
+        is_open = seat is not None and seat.status != SeatStatus.CONVICTED
         is_others = is_open and seat is not None and view.account not in (seat.account, one.asker)
         is_late = is_answerable(one, block) and block + late > one.clock
         if is_others and is_late and _find_shared(view, one) is not None:
             yield one
 
 
-def _find_shared(view: View, opened: InnerAsk) -> Ends | None:
+def _find_shared(view: View, opened: InnerQuery) -> Ends | None:
     """Returns both ends of another's vote if they are equal and in this node's store."""
     ref, account = opened.statement, get_now(view).seats[opened.seat].account
     for known in view.audits.list_votes(ref.round):
@@ -97,7 +97,7 @@ class QueryAnswers:
     locks: Locks
     segments: Segments
 
-    async def answer_own(self, opened: InnerAsk) -> None:
+    async def answer_own(self, opened: InnerQuery) -> None:
         """Shows the leaf of both ends of this node's own vote."""
         replay = find_replay(self.get_view(), opened.statement)
         ends = Ends(require_claimed_end(replay), replay.own_end, replay.seal_salt)
@@ -108,30 +108,30 @@ class QueryAnswers:
             await self._restore_claimed(opened, ends.claimed.header)
         await self._send(opened, ends)
 
-    async def answer_others(self, opened: InnerAsk) -> None:
+    async def answer_others(self, opened: InnerQuery) -> None:
         """Shows the leaf of another node's vote whose two ends are equal."""
         ends = _find_shared(self.get_view(), opened)
         if ends is not None:
             await self._send(opened, ends)
 
-    async def _restore_claimed(self, opened: InnerAsk, end: StateHeader) -> None:
+    async def _restore_claimed(self, opened: InnerQuery, end: StateHeader) -> None:
         view = self.get_view()
         known = view.chain_state.network.peers
         solver = find_solver(get_now(view), opened.statement.round, opened.statement.slot)
         peers = [known[account] for account in (solver, opened.asker) if account in known]
         await self.states.fetch(self.client, peers, end)
 
-    def _restore_own(self, opened: InnerAsk, start: StateHeader, end: StateHeader) -> None:
+    def _restore_own(self, opened: InnerQuery, start: StateHeader, end: StateHeader) -> None:
         place = (opened.statement.round, opened.statement.slot)
         replay = find_replay(self.get_view(), opened.statement)
         *_, last = self.segments.iterate_states(place, replay.segment, start)
         require_same(end, self.states.keep(last))
 
-    async def _send(self, opened: InnerAsk, ends: Ends) -> None:
+    async def _send(self, opened: InnerQuery, ends: Ends) -> None:
         shown = await asyncio.to_thread(self._show, opened, ends)
-        await self.chain.asks.answer(self.get_view().task, get_question(opened), shown)
+        await self.chain.game.answer_query(self.get_view().task, get_question(opened), shown)
 
-    def _show(self, opened: InnerAsk, ends: Ends) -> dict[str, Any]:
+    def _show(self, opened: InnerQuery, ends: Ends) -> dict[str, Any]:
         view = self.get_view()
         vote = opened.vote
         [claimed] = self.states.open_leaves(ends.claimed.header, [opened.leaf])

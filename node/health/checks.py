@@ -174,7 +174,7 @@ class Watch:
     async def check(self) -> None:
         """Runs all checks once, tells the operator what is new, and writes the file."""
         connection = self.chain.connection
-        is_probing = self._looks % (PROBE_LOOKS if self.chain.limits.name in BLOCK_S else 1) == 0
+        is_probing = self._looks % (PROBE_LOOKS if self.chain.bounds.name in BLOCK_S else 1) == 0
         if is_probing:
             await self._probe()
         # The node's own connection has just asked its only endpoint.
@@ -310,7 +310,7 @@ class Watch:
         return f"{asked}{cap_wei / GWEI:.4g} gwei are allowed"
 
     def _list_chain_issues(self) -> Iterator[tuple[HealthIssue, str]]:
-        health, name = self.chain.connection.health, self.chain.limits.name
+        health, name = self.chain.connection.health, self.chain.bounds.name
         silence_s = time.monotonic() - health.answered_s
         if silence_s > SILENT_S:
             yield (

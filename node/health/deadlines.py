@@ -10,7 +10,7 @@ from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, list_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.inner_contest import ENDED, InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import InnerDispute
-from touchstone.protocol.spec.game.pools import find_seat, is_closed
+from touchstone.protocol.spec.game.pools import find_seat, is_convicted
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.timing import (
@@ -35,9 +35,9 @@ def list_deadlines(view: View, block: int) -> Iterator[tuple[str, int]]:
         if _has_move(game, dispute, account, block):
             yield DISPUTE, dispute.clock
     seat = find_seat(game, account)
-    if seat is None or seat.status == SeatStatus.CLOSED:
+    if seat is None or seat.status == SeatStatus.CONVICTED:
         return
-    for ask in view.chain_state.inner[view.task].asks.values():
+    for ask in view.chain_state.inner[view.task].queries.values():
         if ask.seat == seat.number and is_answerable(ask, block):
             yield ASK, ask.clock
     yield from ((COMMIT, last_block) for last_block in _list_commitments(game, account))
@@ -67,7 +67,7 @@ def _get_last_block(game: GameState, drawn: DrawnAudit, block: int) -> int:
 def _has_move(game: GameState, dispute: InnerDispute, account: str, block: int) -> bool:
     """Returns whether the dispute waits for a move of this account. Ending a dispute is nobody's duty."""
     claimant = game.seats.get(dispute.seat)
-    is_gone = claimant is None or is_closed(game, dispute.seat)
+    is_gone = claimant is None or is_convicted(game, dispute.seat)
     moves = list_moves(dispute, account, "" if claimant is None else claimant.account, block, is_gone)
     return any(move is not Move.END for move in moves)
 

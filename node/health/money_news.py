@@ -70,7 +70,7 @@ ACCOUNT_LINES: Mapping[MoneyReason, str] = {
     MoneyReason.BOND_SHARE: "{wei} of a bond that was lost are your credit: touchstone withdraw",
     MoneyReason.RESTORED_PAY: "a convicted auditor had rejected your claim falsely: its stake pays you {wei}",
     MoneyReason.REVENUE: "{wei} of revenue are your credit: touchstone withdraw",
-    MoneyReason.ANSWERED_ASK: "a query of this node was answered: the bond of {wei} is lost",
+    MoneyReason.ANSWERED_QUERY: "a query of this node was answered: the bond of {wei} is lost",
     MoneyReason.LOST_DISPUTE: "WARNING: a dispute of this node failed: the bond of {wei} is lost",
     MoneyReason.LOST_CONTEST: "WARNING: a contest of this node failed: the bond of {wei} is lost",
     MoneyReason.CONVICTION: (
@@ -120,7 +120,7 @@ class MoneyNews:
         self.first = self.first or head
         if head.number >= self.first.number + MEASURED_BLOCKS:
             return measure_pace(self.first, head)
-        return Pace(head.number, BLOCK_S.get(chain.limits.name))
+        return Pace(head.number, BLOCK_S.get(chain.bounds.name))
 
     # --- Rounds -----------------------------------------------------------------------------------------
     def _list_of_rounds(self, now: GameState, view: View, chain: GameChain, block: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ from touchstone.node.health.deadlines import ACCUSED, ASK, CONTEST, DISPUTE, OPE
 from touchstone.node.kit.view import View
 from touchstone.protocol.adapters.reports.metrics_server import Samples
 from touchstone.protocol.spec.game.inner_contest import ENDED
-from touchstone.protocol.spec.game.inner_dispute import AskEnding
+from touchstone.protocol.spec.game.inner_dispute import QueryEnding
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.state import Seat
 
@@ -18,8 +18,8 @@ def count_disputes(view: View) -> Samples:
     for dispute in inner.disputes.values():
         end = OPEN if dispute.is_open else dispute.stage.name.lower()
         found[DISPUTE, _describe_side(seat, dispute.opener, dispute.seat, account), end] += 1
-    for ask in inner.asks.values():
-        end = OPEN if ask.ending == AskEnding.OPEN else ask.ending.name.lower()
+    for ask in inner.queries.values():
+        end = OPEN if ask.ending == QueryEnding.OPEN else ask.ending.name.lower()
         found[ASK, _describe_side(seat, ask.asker, ask.seat, account), end] += 1
     for contest in view.chain_state.contests[view.task].contests.values():
         end = contest.turn.name.lower() if contest.turn in ENDED else OPEN

@@ -69,7 +69,7 @@ class Parting:
         soonest, duty = min(((last, duty) for duty, last in list_deadlines(view, head + 1)), default=(0, ""))
         silence = head + view.game.terms.windows.respond
         last, why = (soonest, COSTS[duty]) if duty and soonest <= silence else (silence, ANY_TIME)
-        block_s = BLOCK_S.get(self.chain.limits.name)
+        block_s = BLOCK_S.get(self.chain.bounds.name)
         hours = "" if block_s is None else f" (in {(last - head) * block_s / HOUR_S:.1f} hours)"
         return f"Be back before block {last}{hours}: {why}"
 
@@ -80,7 +80,7 @@ def _describe_next_round(view: View, seat: Seat) -> Iterator[str]:
     if game.next_round >= game.terms.rounds or is_over(get_state_at(game, block), block):
         return
     pools = (pool for index, pool in game.pools.items() if index >= game.next_round)
-    if seat.status != SeatStatus.OPEN and not any(is_held(pool, seat) for pool in pools):
+    if seat.status != SeatStatus.ACTIVE and not any(is_held(pool, seat) for pool in pools):
         return
     if seat.role is SeatRole.SOLVER:
         fee = format_tokens(game.terms.amounts.dropped_fee)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame
-from touchstone.protocol.spec.game.pools import find_seat, get_required_stake, get_stake, is_active
+from touchstone.protocol.spec.game.pools import find_seat, get_required_stake, get_stake, is_sitting
 from touchstone.protocol.spec.game.timing import get_live_round
 from touchstone.protocol.spec.tokens import format_tokens
 
@@ -20,7 +20,7 @@ def list_news(game: LoggedGame, account: str) -> Iterator[str]:
             f"{cause}: no further round opens. Keep this node up until it ends by itself: its work can "
             "still be challenged (`touchstone status` tells until when)"
         )
-    elif seat is not None and seat.status == SeatStatus.OPEN and not is_active(game, seat):
+    elif seat is not None and seat.status == SeatStatus.ACTIVE and not is_sitting(game, seat):
         has_wei, least_wei = get_stake(game, seat.number), get_required_stake(game, seat.role)
         yield (
             f"WARNING: the stake of this seat is {format_tokens(has_wei)}, and the task asks for "

@@ -99,4 +99,4 @@ def count_kept_blocks(terms: GameTerms) -> int:
     commitments, then while a statement about it can be disputed or queried, and until that dispute or query
     has ended."""
     w = terms.windows
-    return w.train_max + 2 * w.dispute + 3 * w.audit_max + w.ask + w.post + DISPUTE_MOVES * w.respond
+    return w.train_max + 2 * w.dispute + 3 * w.audit_max + w.query + w.post + DISPUTE_MOVES * w.respond

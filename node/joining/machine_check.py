@@ -68,7 +68,7 @@ class MachineCheck:
 
     async def require_referee(self) -> None:
         """Raises InvalidInput unless disputes use the referee of the deployment."""
-        named, asked = self.chain.deployment.referee, str(await self.chain.steps.referee()).lower()
+        named, asked = self.chain.deployment.referee, str(await self.chain.game.referee()).lower()
         if named != asked:
             raise InvalidInput(
                 what="disputes use another referee than the deployment's",

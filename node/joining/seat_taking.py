@@ -113,7 +113,7 @@ class SeatTaking:
                         self.get_view().game, call, self.get_view().account, self.get_view().head_block + 1
                     )
                     await self.chain.deposit_missing(call.wei)
-                    await self.chain.seats.join(self.get_view().task, call.role, call.wei)
+                    await self.chain.game.join(self.get_view().task, call.role, call.wei)
                     return
                 await asyncio.sleep(SHUT_PAUSE_S)
 

@@ -8,7 +8,7 @@ from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.economics.money_rules import check_money
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.posted_terms import make_spec
-from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms
+from touchstone.protocol.spec.game.terms import DeploymentBounds, GameTerms
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.params import FORMAT_NUMBERS
 from touchstone.protocol.spec.task_rules import find_training_malformations, refuse_broken
@@ -30,11 +30,11 @@ def read_spec(state: ChainState, task: bytes) -> TaskSpec:
 
 
 def refuse_harmful(
-    terms: GameTerms, spec: TaskSpec, figures: Figures | None, limits: DeploymentLimits
+    terms: GameTerms, spec: TaskSpec, figures: Figures | None, bounds: DeploymentBounds
 ) -> None:
     """Raises InvalidInput if the task could hurt an honest node: with windows that no node can meet, roots
     that do not fit its text, or amounts that do not pay."""
-    refusal = check_terms(terms, limits)
+    refusal = check_terms(terms, bounds)
     if refusal is not None:
         raise refusal
     refuse_broken(find_training_malformations(spec))

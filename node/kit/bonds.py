@@ -14,7 +14,7 @@ async def fund_bonds(chain: GameChain, view: View, open_count: int, bond_wei: in
     Raises ContractRefused if that is less than the present price."""
     due_wei, amounts = (open_count + 1) * bond_wei, view.game.terms.amounts
     limit_wei = min(due_wei + SPARE_BONDS * bond_wei, max(amounts.solver_stake, amounts.auditor_stake))
-    credit, tokens = chain.purse.credit_of, chain.token.balance_of
+    credit, tokens = chain.vault.credit_of, chain.token.balance_of
     held_wei: int = await credit(view.account) + await tokens(view.account)
     limit_wei = max(due_wei, min(limit_wei, held_wei))
     await chain.deposit_missing(limit_wei)

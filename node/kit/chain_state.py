@@ -25,7 +25,7 @@ from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.logged_game import LoggedGame, start_game
 from touchstone.protocol.spec.game.logs import apply_log
 from touchstone.protocol.spec.game.money_book import UNNAMED
-from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.game.terms import DeploymentBounds
 from touchstone.protocol.spec.merkle import compute_depth
 from touchstone.protocol.spec.typed_data import SigningDomain
 
@@ -122,7 +122,7 @@ FOLDS = (
 )  # fmt: skip
 """The folded parts beside the seats. All values in them are frozen."""
 _CREDITS = {"Deposited": 1, "Given": 1, "Withdrawn": -1, "Taken": -1}
-"""Events of the purse that raise (1) or lower (-1) a credit."""
+"""Events of the vault that raise (1) or lower (-1) a credit."""
 _BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
 
 log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class ChainState:
     of each of this account's commitments to a proof."""
 
     account: str
-    limits: DeploymentLimits
+    bounds: DeploymentBounds
     signing: SigningDomain
     games: dict[bytes, LoggedGame] = field(default_factory=dict)
     texts: dict[bytes, bytes] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class ChainState:
     network: Network = field(default_factory=Network)
     head_block: int = 0
     _unnamed: bytes | None = field(default=None, repr=False)
-    """The task whose bond the purse's next events share out. They say who gets a part of it, but not in which
+    """The task whose bond the vault's next events share out. They say who gets a part of it, but not in which
     task."""
     _seated: Seated = field(default_factory=Seated, repr=False)
     _focus: bytes | None = field(default=None, repr=False)
@@ -176,7 +176,7 @@ class ChainState:
     @classmethod
     def of(cls, chain: GameChain) -> "ChainState":
         """Returns the state before any block is read."""
-        return cls(chain.address, chain.limits, chain.signing)
+        return cls(chain.address, chain.bounds, chain.signing)
 
     def is_staked(self, account: str) -> bool:
         """Returns whether the account has a seat in some task that was neither convicted nor paid out."""
@@ -193,7 +193,7 @@ class ChainState:
 
     def forget_all(self) -> None:
         """Forgets all state, before all events are folded again."""
-        fresh = ChainState(self.account, self.limits, self.signing)
+        fresh = ChainState(self.account, self.bounds, self.signing)
         for name in (*FOLDS, "_seated", "_events", "_snapshots"):
             setattr(self, name, getattr(fresh, name))
 
@@ -281,13 +281,13 @@ class ChainState:
             self._fold(task, event)
 
     def _take_common(self, event: Event) -> None:
-        """Folds events that belong to no task: of the purse, of peers, and commitments to proofs."""
+        """Folds events that belong to no task: of the vault, of peers, and commitments to proofs."""
         values = event.arguments
         if event.name in _CREDITS:
             self.credits[values["account"]] += _CREDITS[event.name] * values["wei_"]
         elif event.name == "Announced":
             self.network.announce(**values)
-        elif event.name == "ProofSealed" and values["sender"] == self.account:
+        elif event.name == "ProofCommitted" and values["sender"] == self.account:
             self.seals[values["digest"]] = event.block_number
         task = self._unnamed
         if event.name == "Given" and task in self.games and values["pot"] == name_pot(BONDS, task):
@@ -296,7 +296,7 @@ class ChainState:
     def _start(self, task: bytes, event: Event) -> None:
         terms = event.arguments["terms"]
         try:
-            game = start_game(event.arguments, event.block_number, self.limits, self.signing)
+            game = start_game(event.arguments, event.block_number, self.bounds, self.signing)
             depth = compute_depth(count_tensor_leaves(terms.parameter_count))
         except _BROKEN as error:
             self.refused[task] = str(error)

@@ -20,9 +20,9 @@ async def measure_gas_factor(chain: GameChain) -> float:
     """Returns how many times more gas calls take on this chain than the stored figures say, at least 1. It is
     1 if the chain's node does not estimate calls of an account without coin. Raises EnvironmentFault if the
     chain's node is silent."""
-    data = chain.tasks.encode("announce", PROBE_URL, PROBE_FINGERPRINT)
+    data = chain.game.encode("announce", PROBE_URL, PROBE_FINGERPRINT)
     try:
-        gas = await chain.connection.estimate_gas(NEWCOMER, chain.tasks.address, data, "Tasks.announce")
+        gas = await chain.connection.estimate_gas(NEWCOMER, chain.game.address, data, "Game.announce")
     except ContractRefused:
         return 1.0
     except EnvironmentFault as fault:

@@ -11,9 +11,9 @@ replayed, or was handed the right root by the solver. If it made up one root for
 that the claim does not have, and the solver proves that (`evidence.py`).
 
 Whistleblowers send these queries; if a task has none, verifiers do. Each of them picks votes by a secret of
-its own. Together they query about one of SPOT_ASKS such votes, and `protocol/economics/money_rules.py` makes
-stakes large enough for that. They first read the votes from the chain, because auditors hand their votes only
-to solvers.
+its own. Together they query about one of SPOT_QUERIES such votes, and `protocol/economics/money_rules.py`
+makes stakes large enough for that. They first read the votes from the chain, because auditors hand their
+votes only to solvers.
 """
 
 import hashlib
@@ -29,18 +29,18 @@ from touchstone.protocol.spec.game.claim_status import get_claim_status, get_vot
 from touchstone.protocol.spec.game.dispute_moves import Move, list_moves
 from touchstone.protocol.spec.game.drawn_audits import get_place
 from touchstone.protocol.spec.game.enums import ClaimStatus, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook, InnerDispute
+from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerDispute, InnerQuery, QueryEnding
 from touchstone.protocol.spec.game.pools import find_seat
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, SlotClaim, StatementRef
 from touchstone.protocol.spec.game.timing import get_statement_until, is_late_draw
-from touchstone.protocol.spec.params import SPOT_ASKS
+from touchstone.protocol.spec.params import SPOT_QUERIES
 from touchstone.protocol.spec.statement_checks import is_vote_complete
 from touchstone.protocol.spec.statements import Sealed, Vote, VoteWord
 
 
 def get_inner(view: View) -> InnerBook:
-    """Returns the state inside the disputes and asks of the joined task."""
+    """Returns the state inside the disputes and queries of the joined task."""
     return view.chain_state.inner[view.task]
 
 
@@ -69,8 +69,8 @@ def seal_form(said: Sealed, signature: bytes) -> dict[str, Any]:
     return {"said": said, "r": signature[:32], "vs": signature[32:]}
 
 
-def get_question(opened: InnerAsk) -> dict[str, Any]:
-    """Returns the fields of a query as `IAsks.Question` has them."""
+def get_question(opened: InnerQuery) -> dict[str, Any]:
+    """Returns the fields of a query as `IQueries.Question` has them."""
     return {"vote": opened.vote, "leaf": opened.leaf, "seat": opened.seat, "asker": opened.asker}
 
 
@@ -132,15 +132,15 @@ def is_withheld(view: View, known: KnownVote) -> bool:
     state = get_now(view)
     if known.opening is not None or not is_counted(state, known):
         return False
-    seat, asks = find_accused(state, known.ref, known), get_inner(view).asks.values()
-    cleared = [one.seat for one in asks if one.vote == known.vote and one.ending == AskEnding.CLEARED]
+    seat, asks = find_accused(state, known.ref, known), get_inner(view).queries.values()
+    cleared = [one.seat for one in asks if one.vote == known.vote and one.ending == QueryEnding.CLEARED]
     is_answered = seat is not None and seat.number in cleared
     return is_answered or view.head_block >= get_heard_until(state, get_place(known.vote))
 
 
 def is_provable(state: GameState, ref: StatementRef, seat: Seat | None, me: str, block: int) -> bool:
     """Returns whether a statement can be proven false in `block`: its seat is open, and another account's."""
-    if seat is None or seat.status == SeatStatus.CLOSED or seat.account == me:
+    if seat is None or seat.status == SeatStatus.CONVICTED or seat.account == me:
         return False
     return block <= get_statement_until(state, ref)
 
@@ -198,7 +198,7 @@ def find_spot_leaf(
 def is_spot(game: GameState, account: str, dice: bytes, ref: StatementRef) -> bool:
     """Returns whether the secret dice of `account` pick the ACCEPT in this place for a query."""
     askers = count_askers(game, account)
-    return askers > 0 and int.from_bytes(_throw(dice, ref)[:8]) % (SPOT_ASKS * askers) == 0
+    return askers > 0 and int.from_bytes(_throw(dice, ref)[:8]) % (SPOT_QUERIES * askers) == 0
 
 
 def list_spot_slots(game: GameState, account: str, dice: bytes, game_round: GameRound) -> Iterator[int]:
@@ -218,7 +218,7 @@ def _throw(dice: bytes, ref: StatementRef) -> bytes:
 
 def count_askers(game: GameState, account: str) -> int:
     """Returns how many seats share the random queries; 0 if `account` has none of them."""
-    seated = [one for one in game.seats.values() if one.status == SeatStatus.OPEN]
+    seated = [one for one in game.seats.values() if one.status == SeatStatus.ACTIVE]
     for role in (SeatRole.WHISTLEBLOWER, SeatRole.VERIFIER):
         asking = [one.account for one in seated if one.role == role]
         if asking:
@@ -231,7 +231,7 @@ def list_playable(view: View, block: int) -> Iterator[tuple[InnerDispute, tuple[
     for dispute in get_inner(view).disputes.values():
         seat = get_now(view).seats.get(dispute.seat)
         if dispute.is_open and seat is not None:
-            is_closed = seat.status == SeatStatus.CLOSED
+            is_closed = seat.status == SeatStatus.CONVICTED
             yield dispute, list_moves(dispute, view.account, seat.account, block, is_closed)
 
 

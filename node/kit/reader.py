@@ -45,6 +45,6 @@ async def open_reader(config: NodeConfig) -> AsyncIterator[Reader]:
         own_host = find_own_host(config.listen_host, config.public_url)
         client = BlobClient(store, signer, storage=config.object_storage, own_host=own_host)
         await stack.enter_async_context(client)
-        state = ChainState(account, chain.limits, chain.signing)
+        state = ChainState(account, chain.bounds, chain.signing)
         state.take(await anext(chain.follow()))
         yield Reader(account, chain, store, client, state)

@@ -25,8 +25,8 @@ from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef
 from touchstone.protocol.spec.game.timing import (
-    get_ask_until,
     get_duty_until,
+    get_query_until,
     get_statement_until,
     get_votes_from,
 )
@@ -61,7 +61,7 @@ def is_just_assigned(game_round: GameRound, block: int) -> bool:
 
 def is_questioned(state: GameState, index: int) -> bool:
     """Returns whether a query or a dispute on a statement of the round is open."""
-    asked = {one.statement.round for one in state.asks.values()}
+    asked = {one.statement.round for one in state.queries.values()}
     return index in asked | {one.statement.round for one in state.disputes.values()}
 
 
@@ -101,7 +101,7 @@ def is_askable(state: GameState, ref: StatementRef, block: int) -> bool:
     """Returns whether the signer of a vote can be queried, or a query or dispute on its round is open. A draw
     that a reorg has removed may come back, so the answer is yes. In an exact task it is yes while votes
     count."""
-    until = get_ask_until(state, ref)
+    until = get_query_until(state, ref)
     if until is None or is_questioned(state, ref.round):
         return True
     return is_vote_wanted(state, ref, block) if state.terms.is_exact else block <= until
@@ -178,14 +178,14 @@ def list_stages(state: GameState, block: int) -> tuple[object, ...]:
     """Returns a value that changes whenever one of these windows ends or something opens, and at no other
     time."""
     rounds = [_list_round_stages(state, one, block) for one in state.rounds.values()]
-    questions = (frozenset(state.asks), frozenset(state.disputes), frozenset(state.contests))
+    questions = (frozenset(state.queries), frozenset(state.disputes), frozenset(state.contests))
     return (state.next_round, state.root, *questions, *rounds)
 
 
 def _list_round_stages(state: GameState, game_round: GameRound, block: int) -> tuple[object, ...]:
     windows, stages = state.terms.windows, []
     for start in (game_round.closed, game_round.late_from):
-        asked = 2 * windows.audit_max + windows.ask
+        asked = 2 * windows.audit_max + windows.query
         audits = [count * windows.audit_max for count in (2, 3, ASKED_AUDITS)]
         lengths = (*audits, windows.dispute, asked)
         stages += [start is None or block <= start + length for length in lengths]

@@ -206,7 +206,7 @@ class Node:
         showed the seat a moment ago and this one does not, this one is behind; the seat was not paid out."""
         async with telling(self.config.notify, lambda: "waiting for the block in which the seat was taken"):
             while (game := self.state.games.get(task)) is not None and not has_duties(game, self.account):
-                if not await self.chain.seats.seat_of(task, self.account):
+                if not await self.chain.game.seat_of(task, self.account):
                     return
                 await self.following.take_next()
 
@@ -220,7 +220,7 @@ class Node:
             await self.following.catch_up(config.notify)
         pin_kernels(config.threads, device=config.device)
         spec, game = read_spec(self.state, task), self.state.games[task]
-        refuse_harmful(game.terms, spec, figures, self.chain.limits)
+        refuse_harmful(game.terms, spec, figures, self.chain.bounds)
         require_format(self.state.task_terms[task].format, spec)
         peers = Peers(self.client, self.state, self.account, task)
         ask = partial(peers.list, first=spec.terms.submitter)

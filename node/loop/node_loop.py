@@ -141,7 +141,7 @@ class Loop:
         if not self.is_seated or self.seat is None or not _is_paid_out(game, self.seat):
             return False
         is_closing = is_over(game, head + 1) and not is_gathering(game)
-        return self.seat.status != SeatStatus.CLOSED and is_free and not is_closing
+        return self.seat.status != SeatStatus.CONVICTED and is_free and not is_closing
 
     async def _take(self, batch: LogBatch) -> None:
         refolds = self.following.meter.refolds

@@ -82,14 +82,14 @@ class Posting:
         signed = b"".join(signatures[number] for number in sorted(signatures))
         where, words = (self.get_view().task, chosen.game_round.index), (merged, root, signers, signed)
         if not chosen.votes and not chosen.late:
-            await self.chain.rounds.post(*where, *words)
+            await self.chain.game.post(*where, *words)
             return
         arguments = (*where, list(chosen.votes), list(chosen.late), *words)
-        if count_votes(chosen) > 1 and not await fits(self.chain.votes, "judge_and_post", arguments):
+        if count_votes(chosen) > 1 and not await fits(self.chain.game, "judge_and_post", arguments):
             self.claims.fitting[chosen.game_round.index] = count_votes(chosen) // 2
             self.notify_loop()
             return
-        await self.chain.votes.judge_and_post(*arguments)
+        await self.chain.game.judge_and_post(*arguments)
 
 
 def count_votes(chosen: MergeSet) -> int:
@@ -125,7 +125,7 @@ class HandVotes:
         votes = judge_round(view, get_state_at(view.game, block), self.round, block).votes
         if not votes:
             return
-        chain, where = room.chain.votes, (view.task, self.round)
+        chain, where = room.chain.game, (view.task, self.round)
         count = await count_fitting(chain, "judge", votes, lambda some: (*where, list(some)))
         receipt = await chain.judge(*where, list(votes[:count]))
         if not any(event.name in ("VotesCounted", "VotesOpened") for event in receipt.events):

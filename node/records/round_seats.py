@@ -28,7 +28,7 @@ def find_holder(state: GameState, number: int, index: int) -> Seat | None:
 def list_open_solvers(state: GameState, game_round: GameRound) -> tuple[Seat, ...]:
     """Returns the solver seats of a round that are not convicted, in the order of their slots."""
     seats = (find_holder(state, number, game_round.index) for number in game_round.pool.solvers)
-    return tuple(seat for seat in seats if seat is not None and seat.status != SeatStatus.CLOSED)
+    return tuple(seat for seat in seats if seat is not None and seat.status != SeatStatus.CONVICTED)
 
 
 def get_shards(game_round: GameRound) -> tuple[int, ...]:

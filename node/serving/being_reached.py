@@ -48,9 +48,9 @@ class OwnEndpoint:
         try:
             port = await server.start(self.host, self.port)
             url = choose_endpoint(self.host, port, self.public_url)
-            announced = await chain.tasks.peer_of(chain.address)
+            announced = await chain.game.peer_of(chain.address)
             if (announced.url, announced.certificate_sha256) != (url, identity.fingerprint):
-                await chain.tasks.announce(url, identity.fingerprint)
+                await chain.game.announce(url, identity.fingerprint)
         except EnvironmentFault:
             await server.stop()
             raise

@@ -388,7 +388,7 @@ class MakeClaim:
             game_round = self.require_round(room)
         await room.chain.require_provable()
         words = (game_round.base_root, game_round.beacon, finished.claim_root, finished.segments)
-        await room.chain.rounds.commit(room.get_view().task, self.round, *words)
+        await room.chain.game.commit(room.get_view().task, self.round, *words)
         room.notify(f"round {self.round}: the claim is on the chain")
 
     def require_round(self, room: "Training") -> GameRound:
@@ -420,7 +420,7 @@ def list_duties(view: View, block: int) -> Iterator[Duty[Training]]:
     """Yields the duty to make the claim of the present round, while the chain takes it."""
     state = get_state_at(view.game, block)
     game_round, seat = get_live_round(state), find_seat(state, view.account)
-    if game_round is None or seat is None or seat.status == SeatStatus.CLOSED:
+    if game_round is None or seat is None or seat.status == SeatStatus.CONVICTED:
         return
     basis, slot = get_basis(game_round), find_own_slot(state, game_round, view.account)
     is_taking = game_round.phase == RoundPhase.RUNNING and game_round.closed is None

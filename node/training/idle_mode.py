@@ -36,7 +36,7 @@ class IdleMode:
     use: MachineUse | None
 
     async def pause(self) -> None:
-        """Waits while somebody uses the machine and the seat is open, unless the use lasts too long. It is
+        """Waits while somebody uses the machine and the seat is active, unless the use lasts too long. It is
         called before each segment of this node's claim and before each replay."""
         use = self._find_pause()
         if use is None:
@@ -59,7 +59,7 @@ class IdleMode:
 def _find_open_seat(view: View) -> int | None:
     """Returns the number of this node's own seat, if it is open."""
     seat = find_seat(view.game, view.account) if view.is_task_known else None
-    return seat.number if seat is not None and seat.status == SeatStatus.OPEN else None
+    return seat.number if seat is not None and seat.status == SeatStatus.ACTIVE else None
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class LeaveWhenBusy:
 
     async def perform(self, room: "IdleMode") -> None:
         """Leaves. Raises ContractRefused if the seat leaves already."""
-        await room.chain.seats.leave(room.get_view().task, self.seat)
+        await room.chain.game.leave(room.get_view().task, self.seat)
         room.notify(
             "somebody has used the machine for half an hour: the node gives up its seat. It still works for "
             "the rounds that hold the seat, and answers for them until the stake is paid out "

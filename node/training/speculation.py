@@ -73,7 +73,7 @@ def find_expected_round(view: View, block: int) -> ExpectedRound | Wait | None:
     if (
         state is None
         or seat is None
-        or seat.status == SeatStatus.CLOSED
+        or seat.status == SeatStatus.CONVICTED
         or _is_contradicted(view, state, block)
     ):
         return None

@@ -23,7 +23,7 @@ from touchstone.protocol.adapters.chain.call_parts import count_fitting
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.calls import CloseGame, EndDispute, GameCall, SettleSeat
+from touchstone.protocol.spec.game.calls import CloseTask, EndDispute, GameCall, SettleSeat
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.round_machine import get_state_at
@@ -57,28 +57,28 @@ class Upkeep:
         task, chain = self.get_view().task, self.chain
         match call:
             case calls.StartRounds():
-                await chain.rounds.start(task)
-            case calls.SealStart():
-                await chain.rounds.seal_start(task, await self._prove(call))
-            case calls.SealRound():
-                await chain.rounds.seal_round(task, call.round, await self._prove(call))
-            case calls.SealAudits():
-                await chain.rounds.seal_audits(task, call.round, await self._prove(call))
-            case calls.SealClosing():
-                await chain.rounds.seal_closing(task, await self._prove(call))
+                await chain.game.start(task)
+            case calls.DrawStart():
+                await chain.game.draw_start(task, await self._prove(call))
+            case calls.DrawRound():
+                await chain.game.draw_round(task, call.round, await self._prove(call))
+            case calls.DrawAudits():
+                await chain.game.draw_audits(task, call.round, await self._prove(call))
+            case calls.DrawClosing():
+                await chain.game.draw_closing(task, await self._prove(call))
             case calls.LetStand():
-                await chain.rounds.stand(task, call.round)
+                await chain.game.stand(task, call.round)
             case calls.FreeEpoch():
-                await chain.rounds.free_epoch(task)
-            case calls.CloseGame():
-                await chain.tasks.close_task(task)
+                await chain.game.free_epoch(task)
+            case calls.CloseTask():
+                await chain.game.close_task(task)
             case calls.PayOut():
-                await chain.seats.pay_out(task, call.seat)
+                await chain.game.pay_out(task, call.seat)
             case SettleSeats():
                 await self._settle(call)
             case calls.MarkSilent():
                 missed = [(one.round, one.slot, one.draw) for one in call.missed]
-                await chain.settlement.mark_silent(task, call.seat, missed)
+                await chain.game.mark_silent(task, call.seat, missed)
             case _:
                 await self._end(call)
 
@@ -87,12 +87,14 @@ class Upkeep:
         task, chain = self.get_view().task, self.chain
         match call:
             case calls.EndRootContest():
-                await chain.contests.end_contest(task, _find_name(self.get_view(), call.contest))
-            case calls.EndAsk():
-                opened = self.get_view().chain_state.inner[task].asks[_find_name(self.get_view(), call.ask)]
-                await chain.asks.end_ask(task, get_question(opened))
+                await chain.game.end_contest(task, _find_name(self.get_view(), call.contest))
+            case calls.EndQuery():
+                opened = (
+                    self.get_view().chain_state.inner[task].queries[_find_name(self.get_view(), call.query)]
+                )
+                await chain.game.end_query(task, get_question(opened))
             case calls.EndDispute():
-                await chain.disputes.end(task, _find_name(self.get_view(), call.dispute))
+                await chain.game.end_dispute(task, _find_name(self.get_view(), call.dispute))
             case _:
                 raise TypeError(f"no upkeep call: {call}")
 
@@ -116,8 +118,8 @@ class Upkeep:
         def arrange(seats: Sequence[int]) -> tuple[Any, ...]:
             return self.get_view().task, list(seats), call.until_round
 
-        count = await count_fitting(self.chain.settlement, "settle", call.seats, arrange)
-        await self.chain.settlement.settle(*arrange(call.seats[:count]))
+        count = await count_fitting(self.chain.game, "settle", call.seats, arrange)
+        await self.chain.game.settle(*arrange(call.seats[:count]))
 
 
 def _find_name(view: View, number: int) -> bytes:
@@ -161,7 +163,7 @@ def list_duties(view: View, block: int) -> Iterator[SendUpkeep | Wait]:
 def list_calls(view: View, game: LoggedGame, block: int) -> Iterator[GameCall]:
     """Yields every call that is due in `block`, whether or not it is this node's turn. Seats that settle
     together are grouped in pages."""
-    due = [one for one in list_upkeep(game, block) if not (isinstance(one, CloseGame) and is_gathering(game))]
+    due = [one for one in list_upkeep(game, block) if not (isinstance(one, CloseTask) and is_gathering(game))]
     yield from _page(call for call in due if isinstance(call, SettleSeat))
     ends = {call.dispute for call in due if isinstance(call, EndDispute)}
     yield from (call for call in due if not isinstance(call, SettleSeat))
@@ -179,7 +181,7 @@ def find_next_block(state: GameState, block: int) -> int | None:
     """Returns the first block after `block` in which a deadline may make something due; None if there is
     none. A task that waits for its first members could be closed, but that is no reason to look again."""
     found = get_next_block(state, block)
-    is_end = found == state.stands_since + state.terms.windows.dispute
+    is_end = found == state.paused_since + state.terms.windows.dispute
     return None if is_end and is_gathering(state) else found
 
 

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from touchstone.protocol.economics.duty_ends import find_release
 from touchstone.protocol.spec.game.pools import get_stake
-from touchstone.protocol.spec.game.purse import ESCROW, bond_of
 from touchstone.protocol.spec.game.state import GameState, Seat
+from touchstone.protocol.spec.game.vault import ESCROW, bond_of
 
 
 class LockKind(StrEnum):
@@ -39,11 +39,11 @@ def list_locks(state: GameState, block: int, seats: Iterable[Seat]) -> Iterator[
             until = find_release(state, seat, block)
             yield seat.account, Lock(LockKind.STAKE, seat.number, stake, until)
     opened = (
-        *((ask.asker, LockKind.ASK, ask.number, ask.clock) for ask in state.asks.values()),
+        *((ask.asker, LockKind.ASK, ask.number, ask.clock) for ask in state.queries.values()),
         *((one.opener, LockKind.DISPUTE, one.number, one.clock) for one in state.disputes.values()),
         *((one.contester, LockKind.CONTEST, one.number, one.clock) for one in state.contests.values()),
     )
     for account, kind, number, clock in opened:
-        yield account, Lock(kind, number, state.purse.get_wei(bond_of(number)), clock + 1)
-    if escrow := state.purse.get_wei(ESCROW):
+        yield account, Lock(kind, number, state.vault.get_wei(bond_of(number)), clock + 1)
+    if escrow := state.vault.get_wei(ESCROW):
         yield state.terms.submitter, Lock(LockKind.ESCROW, 0, escrow, None)

@@ -35,7 +35,7 @@ def derive_amounts(
     least = {name: least_bond_wei if name.endswith(("_bond", "_stake")) else 1 for name in names}
     gas = figures.gas
     least |= {"finder_cap": max(gas.conviction, gas.fall)}
-    flat = ("solver_pay", "audit_pay", "late_pay", "ask_bond", "dispute_bond", "contest_bond")
+    flat = ("solver_pay", "audit_pay", "late_pay", "query_bond", "dispute_bond", "contest_bond")
     # It lies between C and 2 C, so rounding to a unit above C would exceed it.
     fine = _set(terms, min(unit, max(1, figures.cost)), dropped_fee=figures.cost)
     found = _raise_to_least(_set(fine, unit, **least), figures, unit, flat)

@@ -10,7 +10,7 @@ from touchstone.protocol.economics.assumptions import Figures, count_closing_rou
 from touchstone.protocol.economics.false_claims import Cheat, list_cheats
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.terms import GameTerms
-from touchstone.protocol.spec.params import LATE_RATE_ONE, SPOT_ASKS
+from touchstone.protocol.spec.params import LATE_RATE_ONE, SPOT_QUERIES
 
 
 def compute_paid_beyond(terms: GameTerms, figures: Figures, cheat: Cheat) -> Fraction:
@@ -84,6 +84,6 @@ def compute_least_idler_burn(terms: GameTerms, figures: Figures) -> int:
     its seat is closed. In exact tasks its own opening convicts it."""
     late = Fraction(terms.late_chance, LATE_RATE_ONE) / max(1, terms.least_whistleblowers)
     audits = terms.solver_seats * max(Fraction(terms.draws, terms.least_verifiers), late)
-    unasked = Fraction(0) if terms.is_exact else SPOT_ASKS / (1 - figures.owned)
+    unasked = Fraction(0) if terms.is_exact else SPOT_QUERIES / (1 - figures.owned)
     saved = Fraction(figures.cost, terms.segment_count)
     return ceil(saved * (unasked + audits * count_closing_rounds(terms, figures)))

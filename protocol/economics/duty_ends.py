@@ -16,7 +16,7 @@ def find_release(state: GameState, seat: Seat, block: int, round_blocks: int = 0
     """Returns the first block in which the stake of a seat can come back, if it leaves now and nobody queries
     or disputes anything. None if the seat was convicted. `round_blocks` is the length of a round that has no
     root yet; without it, the result is a lower bound."""
-    if seat.status == SeatStatus.CLOSED:
+    if seat.status == SeatStatus.CONVICTED:
         return None
     return _find_over(state, seat, state.terms.rounds, block, round_blocks, is_staying=False)
 
@@ -36,7 +36,7 @@ def _find_over(
         to_come = sum(
             is_held(pool, seat) for index, pool in state.pools.items() if state.next_round <= index < end
         )
-    if is_staying and seat.status == SeatStatus.OPEN and not state.is_halted and not is_over(state, block):
+    if is_staying and seat.status == SeatStatus.ACTIVE and not state.is_halted and not is_over(state, block):
         to_come = end - state.next_round
     if to_come > 0:
         overs.append(block + to_come * round_blocks + duty + 1)

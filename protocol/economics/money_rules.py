@@ -27,7 +27,7 @@ from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.pending_draws import count_pending_draws, count_round_draws
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.game.unserved_votes import UNSERVED_DIVISOR
-from touchstone.protocol.spec.params import SPOT_ASKS
+from touchstone.protocol.spec.params import SPOT_QUERIES
 
 BOND_FACTOR = 4
 """A bond is at least this many times the gas of an answer, because half of the bond goes to the account that
@@ -86,7 +86,7 @@ def _list_stakes(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     rule = "burned(A) >= (V/2 + C/n) (1 + a D)"
     yield MoneyRule("auditor_stake", amounts.auditor_stake, compute_stake_burning(lie, cap), rule)
     idle = compute_least_idler_burn(terms, figures)
-    rule = f"burned(A) >= C/n ({SPOT_ASKS} / (1 - s) + audits of a seat in D rounds)"
+    rule = f"burned(A) >= C/n ({SPOT_QUERIES} / (1 - s) + audits of a seat in D rounds)"
     yield MoneyRule("auditor_stake", amounts.auditor_stake, compute_stake_burning(idle, cap), rule)
     conviction, rule = figures.gas.conviction, "a quarter of it >= cost of proving a fault"
     yield MoneyRule("solver_stake", amounts.solver_stake, SHARE_DIVISOR * conviction, rule)
@@ -127,7 +127,7 @@ def _list_fees(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
 def _list_bonds(terms: GameTerms, figures: Figures) -> Iterator[MoneyRule]:
     amounts, gas = terms.amounts, figures.gas
     bonds = {
-        "ask_bond": (amounts.ask_bond, gas.answer),
+        "query_bond": (amounts.query_bond, gas.answer),
         "dispute_bond": (amounts.dispute_bond, gas.defence),
         "contest_bond": (amounts.contest_bond, gas.contest),
     }

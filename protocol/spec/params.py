@@ -72,7 +72,7 @@ MIN_TAU = 1 << 44
 hardware."""
 CHEAT_VERIFIER_SHARE_PERCENT = 50
 """The share s of verifiers that a cheat may own: serving only these still does not pay."""
-SPOT_ASKS = 64
+SPOT_QUERIES = 64
 """Honest nodes query one in this many opened ACCEPTs whose signer's end differs from the claim's."""
 MAX_PARAMETERS = 1 << 31
 """The most elements of W; leaf indices and byte counts stay far inside 64 bits (`GameTermsCheck.sol`)."""

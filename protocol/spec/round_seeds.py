@@ -16,7 +16,7 @@ def compute_slot_seed(seed: bytes, slot: int) -> bytes:
 
 
 TAG_ROUND_SEED = "touchstone.seed"
-TAG_ROUND_BEACON = "touchstone.deal"
+TAG_ROUND_BEACON = "touchstone.beacon"
 
 
 def _require(condition: bool, what: str, expected: str, actual: object) -> None:

@@ -8,7 +8,7 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain, is_old
 from touchstone.protocol.adapters.chain.transactions import COIN_REMEDY, NO_COIN
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.open_questions import has_duties
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.task_names import OTHER_TASK, read_state, show_task
@@ -47,13 +47,13 @@ async def require_no_seat(chain: GameChain, task: bytes, state: ChainState) -> N
     service that hears NotNeeded does not start again, and silence costs money. `state` is what was read, as
     the account sees it."""
     connection, head, account = chain.connection, await chain.head(), state.account
-    credit_wei: int = await chain.purse.credit_of(account)
+    credit_wei: int = await chain.vault.credit_of(account)
     mined, sent = [await connection.transaction_count(account, at) for at in ("latest", "pending")]
-    if is_old(head, chain.limits.name):
+    if is_old(head, chain.bounds.name):
         actual = f"its newest block is {head.number}, {time.time() - head.timestamp_s:.0f} s old"
     elif sent > mined:
         actual = f"transactions of {account} that wait for their block: {sent - mined}"
-    elif await chain.seats.seat_of(task, account):
+    elif await chain.game.seat_of(task, account):
         actual = "the contract has a seat of this account, but no event shows it"
     elif credit_wei != state.credits[account]:
         # A bond is taken out of the credit.
@@ -79,7 +79,7 @@ def _untold_seat(actual: str, task: bytes, account: str) -> EnvironmentFault:
 async def _had_duties(chain: GameChain, task: bytes, account: str) -> bool:
     """Returns whether an account had a seat or a bond as many blocks ago as a reorg may undo. A local test
     network has no reorgs."""
-    if chain.limits.name == LIMITS_LOCAL.name:
+    if chain.bounds.name == BOUNDS_LOCAL.name:
         return False
     game = (await read_state(chain, account, REORG_BLOCKS)).games.get(task)
     return game is not None and has_duties(game, account)
@@ -87,7 +87,7 @@ async def _had_duties(chain: GameChain, task: bytes, account: str) -> bool:
 
 async def require_tokens(chain: GameChain, account: str, amount_wei: int) -> None:
     """Raises InvalidInput if the credit and the wallet of an account together hold less than `amount_wei`."""
-    credit_wei = await chain.purse.credit_of(account)
+    credit_wei = await chain.vault.credit_of(account)
     wallet_wei = await chain.token.balance_of(account)
     if credit_wei + wallet_wei < amount_wei:
         raise InvalidInput(

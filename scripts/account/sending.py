@@ -58,11 +58,11 @@ async def _send_due(chain: GameChain, task: bytes, call: Due) -> None:
     try:
         match call:
             case calls.SettleSeat():
-                await send(chain.settlement.settle(task, [call.seat], call.until_round))
+                await send(chain.game.settle(task, [call.seat], call.until_round))
             case calls.PayOut():
-                await send(chain.seats.pay_out(task, call.seat))
+                await send(chain.game.pay_out(task, call.seat))
             case calls.FreeEpoch():
-                await send(chain.rounds.free_epoch(task))
+                await send(chain.game.free_epoch(task))
     except ContractRefused:
         return
 

@@ -36,7 +36,7 @@ def get_number(seat: int) -> int:
 async def read_state(chain: GameChain, account: str = "", behind_blocks: int = 0) -> ChainState:
     """Returns the chain's state, folded up to its head, as `account` sees it. `behind_blocks` newest blocks
     are left out."""
-    state, head = ChainState(account.lower(), chain.limits, chain.signing), await chain.head()
+    state, head = ChainState(account.lower(), chain.bounds, chain.signing), await chain.head()
     until = max(chain.deployment.deploy_block, head.number - behind_blocks)
     found = await chain.read_events(chain.deployment.deploy_block, until)
     state.take(LogBatch(head, tuple(found)))

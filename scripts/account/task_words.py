@@ -25,7 +25,7 @@ def list_open(game: GameState, block: int) -> Iterator[str]:
     for count, what in (
         (len(now.contests), "contests"),
         (len(now.disputes), "disputes"),
-        (len(now.asks), "asks"),
+        (len(now.queries), "queries"),
         (len(now.seats), "seats still to be paid out"),
     ):
         if count:

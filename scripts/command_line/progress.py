@@ -21,13 +21,13 @@ async def show_progress(chain: "GameChain", task: bytes, console: Console) -> No
     """Shows a bar with round and block under the lines, without end; on a terminal only."""
     if not console.rich.is_terminal:
         return
-    rounds = (await chain.tasks.terms_of(task)).rounds
+    rounds = (await chain.game.terms_of(task)).rounds
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console.rich, transient=True) as progress:
         bar = progress.add_task("", total=rounds)
         while True:
             try:
-                opened = await chain.rounds.next_round(task)
+                opened = await chain.game.next_round(task)
                 text = f"rounds opened: {opened}/{rounds}, block {(await chain.head()).number}"
                 progress.update(bar, description=text, completed=opened)
             except EnvironmentFault as fault:

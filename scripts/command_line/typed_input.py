@@ -10,8 +10,8 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 PREFIX = "TOUCHSTONE_"
 """`TOUCHSTONE_THREADS=2` stands for `threads = 2`."""
-OTHERS = frozenset({"HOME"})
-"""Variables with this prefix that do not stand for a key."""
+OTHERS = frozenset({"HOME", "PORT"})
+"""Variables with this prefix that do not stand for a key. Kubernetes sets PORT for a service of this name."""
 SECRET = re.compile(r"PASSWORD$|PASSPHRASE|SECRET|MNEMONIC|SEED|(^|_)KEY$")
 
 

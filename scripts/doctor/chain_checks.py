@@ -47,7 +47,7 @@ async def check_task(patient: Patient) -> str:
 async def check_head(patient: Patient) -> str:
     """Checks that the newest block is not old, and that the clocks of chain and machine agree. Peers refuse a
     request that is more than a minute older or younger than their own clock."""
-    chain, block_s = patient.get_chain(), BLOCK_S.get(patient.get_config().limits)
+    chain, block_s = patient.get_chain(), BLOCK_S.get(patient.get_config().preset)
     if await chain.connection.request("eth_syncing"):
         raise _lagging(chain, "its node says that it is catching up")
     if block_s is None:

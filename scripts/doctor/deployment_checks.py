@@ -1,19 +1,19 @@
-"""Checks what chain and deployment require of the home: limits, and the fee."""
+"""Checks what chain and deployment require of the home: bounds, and the fee."""
 
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.presets import BOUNDS
 from touchstone.scripts.doctor.patient import Patient
 from touchstone.scripts.home.home_config import GWEI
-from touchstone.scripts.tasks.terms_checks import describe_other_limits, refuse_other_limits
+from touchstone.scripts.tasks.terms_checks import describe_other_bounds, refuse_other_bounds
 
 
 async def check_limits(patient: Patient) -> str:
-    """Checks that the home judges tasks by the limits of the deployment."""
+    """Checks that the home judges tasks by the bounds of the deployment."""
     chain, config = patient.get_chain(), patient.get_config()
-    refuse_other_limits(chain.limits, LIMITS[config.limits])
-    if said := describe_other_limits(chain.limits, config.limits):
+    refuse_other_bounds(chain.bounds, BOUNDS[config.preset])
+    if said := describe_other_bounds(chain.bounds, config.preset):
         return f"WARNING: {said}"
-    return f"{config.limits}, as the deployment's"
+    return f"{config.preset}, as the deployment's"
 
 
 async def check_fee(patient: Patient) -> str:

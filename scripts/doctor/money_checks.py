@@ -89,7 +89,7 @@ async def _describe_needed_tokens(patient: Patient) -> str:
     except NotTested:
         return "no seat yet"
     chain, account = patient.get_chain(), patient.get_config().account
-    has_wei = await chain.purse.credit_of(account) + await chain.token.balance_of(account)
+    has_wei = await chain.vault.credit_of(account) + await chain.token.balance_of(account)
     solver_wei, auditor_wei = (get_required_stake(game, one) for one in (SeatRole.SOLVER, SeatRole.VERIFIER))
     needed = f"{format_tokens(solver_wei)} as a solver, {format_tokens(auditor_wei)} as an auditor"
     if has_wei < min(solver_wei, auditor_wei):

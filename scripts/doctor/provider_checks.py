@@ -106,10 +106,10 @@ async def _look(url: str, name: str, deployment: GameDeployment, account: str) -
 async def _list_missing(chain: GameChain, account: str) -> AsyncIterator[str]:
     """Yields the questions of a node that the endpoint does not answer, with its own words."""
     connection, head = chain.connection, await chain.head()
-    purse = [chain.deployment.purse]
+    vault = [chain.deployment.vault]
     questions: list[tuple[str, Callable[[], Awaitable[object]]]] = [
-        ("logs by the hash of a block", partial(connection.logs_of_blocks, purse, [head], list)),
-        ("logs by numbers of blocks", partial(connection.logs, purse, head.number, head.number, list)),
+        ("logs by the hash of a block", partial(connection.logs_of_blocks, vault, [head], list)),
+        ("logs by numbers of blocks", partial(connection.logs, vault, head.number, head.number, list)),
         ("transactions that wait", partial(connection.transaction_count, account, "pending")),
         ("a tip for the gas", connection.priority_fee),
         ("a header that can be proven", chain.require_provable),

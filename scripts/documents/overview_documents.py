@@ -28,7 +28,7 @@ class TaskFacts(Document, frozen=True):
     escrow_wei: Wei
     contests: Count
     disputes: Count
-    asks: Count
+    queries: Count
     still_open: list[str]
     can_be_closed: bool
 
@@ -52,9 +52,9 @@ class AccountFacts(Document, frozen=True):
 class SeatState(StrEnum):
     """The state of a seat."""
 
-    OPEN = "open"
+    ACTIVE = "active"
     LEAVING = "leaving"
-    CLOSED = "closed"
+    CONVICTED = "convicted"
 
 
 class SeatFacts(Document, frozen=True):

@@ -48,7 +48,7 @@ from touchstone.scripts.documents.home_documents import InitDocument
 @click.option("--device", default="cpu", help="where to compute steps: cpu, cuda, cuda:1 ...")
 @click.option("--memory-mb", type=NUMBER, default=0, help="memory to use; 0: no limit")
 @click.option(
-    "--limits",
+    "--preset",
     type=PRESETS,
     help="preset by which tasks are judged, for this chain's block time; with --devnet: local",
 )

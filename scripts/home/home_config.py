@@ -22,8 +22,8 @@ GWEI = 10**9
 PATHS = ("deployment", "password_file", "tensorboard_dir")
 TABLES = ("economics", "object_storage")
 """The tables that an operator writes by hand."""
-Limits = Literal["12s", "2s", "local"]
-"""Presets of a deployment's limits, by the block time."""
+Preset = Literal["12s", "2s", "local"]
+"""Presets of a deployment's bounds, by the block time."""
 Executor = Literal["process", "ray"]
 """What runs replays: processes of this machine, or Ray."""
 Digest = Annotated[str, Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
@@ -53,7 +53,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     pauses while somebody else uses the machine, and leaves if that lasts: until nobody has used it for
     `idle_minutes`, with other programs on at most `idle_cores` processors.
 
-    `limits` is the preset for this chain's block time, by which tasks are judged; `economics` has more
+    `preset` is the preset for this chain's block time, by which tasks are judged; `economics` has more
     assumptions (`scripts/tasks/figures.py`). `object_storage` is this node's bucket, and what to take from
     peers' buckets. Prometheus reads metrics at `metrics_port` (0: nowhere). A solver writes its losses for
     TensorBoard into `tensorboard_dir` (empty: nowhere)."""
@@ -87,7 +87,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     rpc_urls: list[str] = []
     max_fee_gwei: Annotated[float, Meta(ge=0)] = 0.0
     password_file: str = ""
-    limits: Limits = "12s"
+    preset: Preset = "12s"
     economics: dict[str, Any] = {}
     object_storage: ObjectStorage = ObjectStorage()
 
@@ -196,7 +196,7 @@ def check_config(config: HomeConfig) -> HomeConfig:
 
 def _malformed(path: str, actual: str) -> InvalidInput:
     key = _find_key(actual)
-    choices = {"limits": _say_choices(Limits), "executor": _say_choices(Executor), "device": DEVICES}
+    choices = {"preset": _say_choices(Preset), "executor": _say_choices(Executor), "device": DEVICES}
     keys = f"keys {', '.join(HomeConfig.__struct_fields__)}, each of its type and there once"
     unknown = re.search(r"unknown field `(\w+)`", actual)
     if unknown is not None:

@@ -15,11 +15,11 @@ from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.command_line.command_errors import advise
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.documents.home_documents import InitDocument
-from touchstone.scripts.home.home_config import HomeConfig, Limits, check_config, read_config
+from touchstone.scripts.home.home_config import HomeConfig, Preset, check_config, read_config
 from touchstone.scripts.home.home_files import CONFIG_FILE, has_key, is_whole
 from touchstone.scripts.home.home_folder import create_home, refuse_whole
 from touchstone.scripts.network import devnet
-from touchstone.scripts.tasks.terms_checks import describe_other_limits
+from touchstone.scripts.tasks.terms_checks import describe_other_bounds
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class NewHome:
     threads: int = 1
     device: str = "cpu"
     memory_mb: int = 0
-    limits: Limits | None = None
+    preset: Preset | None = None
     devnet: bool = False
 
 
@@ -78,7 +78,7 @@ async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
     deployment = config.read_deployment()
     async with open_game_chain(config.rpc_url, deployment) as chain:
         console.notify(await judge_contracts(chain))
-        if said := describe_other_limits(chain.limits, config.limits):
+        if said := describe_other_bounds(chain.bounds, config.preset):
             console.notify(f"WARNING: {said}")
     return structs.replace(config, deployment_sha256=deployment.compute_digest())
 
@@ -86,7 +86,7 @@ async def _note_deployment(config: HomeConfig, console: Console) -> HomeConfig:
 async def judge_contracts(chain: GameChain) -> str:
     """Checks the contracts, and describes that they are those of this version, and which token they use.
     Raises as `own_contracts` does if they are not, or were created otherwise."""
-    made = chain.connection, chain.deployment, chain.limits
+    made = chain.connection, chain.deployment, chain.bounds
     await require_own_code(*made)
     await require_own_creations(*made)
     return (
@@ -117,7 +117,7 @@ def _make_config(wanted: NewHome) -> HomeConfig:
         device=wanted.device,
         memory_mb=wanted.memory_mb,
         password_file=str(wanted.password_file.absolute()) if wanted.password_file else "",
-        limits=wanted.limits or ("local" if wanted.devnet else "12s"),
+        preset=wanted.preset or ("local" if wanted.devnet else "12s"),
     )
     return check_config(config)
 

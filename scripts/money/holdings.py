@@ -37,7 +37,7 @@ def find_holding(game: GameState, seat: Seat, pace: Pace) -> Holding:
 
 
 def _list_holds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[str]:
-    if seat.status == SeatStatus.CLOSED:
+    if seat.status == SeatStatus.CONVICTED:
         yield "it was convicted: there is nothing left"
         return
     yield from _list_roles(now, seat, block)
@@ -51,8 +51,8 @@ def _list_holds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[
 
 def _list_roles(now: GameState, seat: Seat, block: int) -> Iterator[str]:
     """Yields what keeps an open seat in the task."""
-    if seat.status == SeatStatus.OPEN and not is_over(now, block) and not is_outbid(now, seat):
-        yield f"the seat is open (task: {describe_phase(now, block)}); `touchstone leave` ends that"
+    if seat.status == SeatStatus.ACTIVE and not is_over(now, block) and not is_outbid(now, seat):
+        yield f"the seat is active (task: {describe_phase(now, block)}); `touchstone leave` ends that"
 
 
 def _list_rounds(now: GameState, seat: Seat, block: int, pace: Pace) -> Iterator[str]:

@@ -43,7 +43,7 @@ async def add_stake(
     lines = _describe_more_stake(game, seat, amount_wei, await read_pace(chain))
     require_agreement(console, list(lines), f"Lock {format_tokens(amount_wei)} more?", is_agreed)
     await send(chain.deposit_missing(amount_wei))
-    await send(chain.seats.top_up(task, seat.number, amount_wei))
+    await send(chain.game.top_up(task, seat.number, amount_wei))
     stake_wei = get_stake(game, seat.number) + amount_wei
     console.notify(f"{show_seat(seat)} of {show_task(task)} has {format_tokens(stake_wei)} at stake")
     least_wei = get_required_stake(game, seat.role)
@@ -102,7 +102,7 @@ async def leave(
             "while the seat is leaving. Otherwise a node started with --yes takes a seat again"
         )
     try:
-        await send(chain.seats.leave(task, seat.number))
+        await send(chain.game.leave(task, seat.number))
     except ContractRefused:
         # A node of this account that leaves by itself may have been faster.
         now = find_seat((await read_state(chain, chain.address)).games[task], chain.address)
@@ -128,7 +128,7 @@ def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
     seat = find_seat(game, chain.address)
     if seat is not None and seat.status == SeatStatus.LEAVING:
         raise _leaving_already(task, seat)
-    if seat is None or seat.status != SeatStatus.OPEN:
+    if seat is None or seat.status != SeatStatus.ACTIVE:
         raise _no_open_seat(task, seat, chain)
     return seat
 

@@ -180,8 +180,8 @@ def _no_holders(now: Shares) -> InvalidInput:
 
 async def _read_settled(chain: GameChain, task: bytes) -> tuple[int, int]:
     """Returns the first round that some seat has not settled, and how many rounds were opened."""
-    opened = await chain.rounds.next_round(task)
-    return min(await chain.seats.settled_by(task), opened), opened
+    opened = await chain.game.next_round(task)
+    return min(await chain.game.settled_by(task), opened), opened
 
 
 async def claim_revenue(chain: GameChain, name: str, console: Console) -> SharesClaimDocument:

@@ -58,7 +58,7 @@ def _list_leaving(state: ChainState, account: str, pace: Pace) -> list[str]:
     found = []
     for task, game in state.games.items():
         seat = find_seat(game, account)
-        if seat is None or seat.status == SeatStatus.CLOSED:
+        if seat is None or seat.status == SeatStatus.CONVICTED:
             continue
         if seat.status == SeatStatus.LEAVING or is_over(game, pace.head_block + 1):
             found.append(_describe_held(task, find_holding(game, seat, pace)))
@@ -70,7 +70,7 @@ def _describe_held(task: bytes, holding: Holding) -> str:
 
 
 async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[str]) -> WithdrawDocument:
-    if await chain.purse.credit_of(chain.address) == 0:
+    if await chain.vault.credit_of(chain.address) == 0:
         raise InvalidInput(
             what="there is nothing to withdraw",
             expected=f"credit of {chain.address}",
@@ -78,7 +78,7 @@ async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[st
             remedy="Pay becomes credit when its rounds are settled, a stake when its seat has left: see "
             "`touchstone status`.",
         )
-    receipt = await send(chain.purse.withdraw())
+    receipt = await send(chain.vault.withdraw())
     amount_wei = receipt.find("Withdrawn").arguments["wei_"]
     console.notify(f"withdrawn: {format_tokens(amount_wei)} to {chain.address}")
     for line in held:

@@ -11,7 +11,7 @@ from typing import Any
 
 from eth_utils.address import to_checksum_address
 
-from touchstone.protocol.adapters.chain.chain_client import GameChain, read_limits
+from touchstone.protocol.adapters.chain.chain_client import GameChain, read_bounds
 from touchstone.protocol.adapters.chain.connection import Connection, check_deployment
 from touchstone.protocol.adapters.chain.creation import (
     PLAIN,
@@ -27,7 +27,7 @@ from touchstone.protocol.adapters.chain.deployment import (
 )
 from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender, Signer
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.game.terms import DeploymentBounds
 from touchstone.scripts.network.randomness_choice import choose_contract
 
 DEPLOYMENTS = Path("deployments")
@@ -82,7 +82,7 @@ async def require_deploy_coin(connection: Connection, account: str, codes: Itera
 async def deploy_game(
     connection: Connection,
     signer: Signer,
-    limits: DeploymentLimits,
+    bounds: DeploymentBounds,
     *,
     token: str = "",
     with_drand: bool = False,
@@ -105,7 +105,7 @@ async def deploy_game(
     deployment = predict_game(sender.address, nonce + len(codes), token, chain_id, start)
     where = {**deployment.contracts(), "token": deployment.token}
     for name in deployment.contracts():
-        codes[name] = compute_game_code(randomness if name == PLAIN else name, where, limits)
+        codes[name] = compute_game_code(randomness if name == PLAIN else name, where, bounds)
     await require_deploy_coin(connection, sender.address, codes.values())
     for name, code in codes.items():
         actual = await create(sender, name, code, report)
@@ -117,20 +117,20 @@ async def deploy_game(
 
 
 async def deploy_game_once(
-    connection: Connection, signer: Signer, path: Path, limits: DeploymentLimits, **options: Any
+    connection: Connection, signer: Signer, path: Path, bounds: DeploymentBounds, **options: Any
 ) -> GameDeployment:
     """Returns the deployment at `path` if it is on this chain; otherwise deploys a new one and writes it to
     `path`. Raises as `find_game` and `deploy_game` do. `options` are passed to `deploy_game`."""
     asked = {name: options[name] for name in ("token", "with_drand") if name in options}
-    found = await find_game(connection, path, limits, **asked)
+    found = await find_game(connection, path, bounds, **asked)
     if found is None:
-        found = await deploy_game(connection, signer, limits, **options)
+        found = await deploy_game(connection, signer, bounds, **options)
         write_game_deployment(path, found)
     return found
 
 
 async def find_game(
-    connection: Connection, path: Path, limits: DeploymentLimits, *, token: str = "", with_drand: bool = False
+    connection: Connection, path: Path, bounds: DeploymentBounds, *, token: str = "", with_drand: bool = False
 ) -> GameDeployment | None:
     """Returns the deployment at `path`; None if there is no file, or if the chain was begun anew and has none
     of its contracts. Raises InvalidInput if the file is not the requested deployment, because it may be the
@@ -152,7 +152,7 @@ async def find_game(
     if missing:
         what, expected = "some contracts of the deployment file are not on this chain", "all or none"
         raise _refuse_to_replace(path, what, expected, f"no code of {', '.join(missing)}")
-    await _refuse_other(GameChain(connection, found, None), path, limits, token, with_drand)
+    await _refuse_other(GameChain(connection, found, None), path, bounds, token, with_drand)
     return found
 
 
@@ -167,15 +167,15 @@ def _refuse_to_replace(path: Path, what: str, expected: object, actual: object) 
 
 
 async def _refuse_other(
-    chain: GameChain, path: Path, limits: DeploymentLimits, token: str, with_drand: bool
+    chain: GameChain, path: Path, bounds: DeploymentBounds, token: str, with_drand: bool
 ) -> None:
-    """Raises InvalidInput if a deployment has other limits, another token or another randomness. If `token`
+    """Raises InvalidInput if a deployment has other bounds, another token or another randomness. If `token`
     is empty, any will do."""
-    actual, own = await read_limits(chain.tasks), chain.deployment.token
+    actual, own = await read_bounds(chain.game), chain.deployment.token
     has_drand = await chain.randomness.drand_round((await chain.head()).timestamp_s) != 0
     words = {True: "draws with drand", False: "draws without drand"}
     for is_same, expected, found in (
-        (replace(actual, name=limits.name) == limits, f"limits {limits.name}", f"limits {actual.name}"),
+        (replace(actual, name=bounds.name) == bounds, f"bounds {bounds.name}", f"bounds {actual.name}"),
         (token.lower() in ("", own), f"token {token}", f"token {own}"),
         (with_drand == has_drand, words[with_drand], words[has_drand]),
     ):

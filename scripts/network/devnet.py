@@ -24,7 +24,7 @@ from touchstone.protocol.adapters.chain.deployment import Addresses, GameDeploym
 from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.scripts.network.contract_creation import DEV_TOKEN, default_game_path, deploy_game_once
 from touchstone.scripts.network.devnet_clock import DevnetClock
@@ -98,7 +98,7 @@ async def run_devnet(options: DevnetOptions, report: Report = print) -> AsyncIte
             deployer = AccountKey(Account.create())
             await give_coin(connection, deployer.address, GRANT_COIN_WEI)
             deployment = await deploy_game_once(
-                connection, deployer, options.path, LIMITS_LOCAL, report=report
+                connection, deployer, options.path, BOUNDS_LOCAL, report=report
             )
             await fund(connection, deployment, options.fund)
         finally:

@@ -28,7 +28,7 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.adapters.wire.peer_faults import read_at_most
 from touchstone.protocol.adapters.wire.session import PeerSession, RetryPolicy
 from touchstone.protocol.spec.errors import TouchstoneError
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 
 POLL_S = 0.1
 BLOCK_S = 0.5
@@ -40,7 +40,7 @@ PAGE_BLOCKS = 50
 request meanwhile."""
 NEVER = sys.maxsize
 """A value of least_parties that means real time, always."""
-FAR_BLOCKS = 10 * LIMITS_LOCAL.window_max
+FAR_BLOCKS = 10 * BOUNDS_LOCAL.window_max
 """More than any window of a test network. A party that waits for a block so far away waits only for
 others."""
 

@@ -17,7 +17,7 @@ from touchstone.protocol.spec.game.calls import JoinSeat
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.pools import find_seat, get_required_stake
-from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.presets import BOUNDS
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.timing import get_live_round
@@ -34,7 +34,7 @@ from touchstone.scripts.command_line.command_errors import NotNeeded
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.home.home_config import HomeConfig
 from touchstone.scripts.tasks.figures import read_figures
-from touchstone.scripts.tasks.terms_checks import refuse_bad_money, refuse_bad_terms, refuse_other_limits
+from touchstone.scripts.tasks.terms_checks import refuse_bad_money, refuse_bad_terms, refuse_other_bounds
 
 REMEDY = "Do not stake on it; its submitter has to post a corrected task."
 WHEN_USED = (
@@ -108,9 +108,9 @@ async def agree_on_seat(
         return SeatRequest(seat.role, is_held=True)
     await chain.require_own_contracts()
     await require_coin(chain, account)
-    limits = LIMITS[home.limits]
-    refuse_other_limits(chain.limits, limits)
-    refuse_bad_terms(game.terms, limits, REMEDY)
+    bounds = BOUNDS[home.preset]
+    refuse_other_bounds(chain.bounds, bounds)
+    refuse_bad_terms(game.terms, bounds, REMEDY)
     refuse_bad_money(game.terms, figures, console, f"{REMEDY} Or judge it by other figures: [economics].")
     stake_wei = _choose_stake(game, offer)
     await require_tokens(chain, account, stake_wei)

@@ -95,7 +95,7 @@ def compute_audit_bytes(terms: GameTerms, count: int, role: SeatRole) -> int:
     draws, seats = (1, terms.least_whistleblowers) if is_late else (terms.draws, terms.least_verifiers)
     audits = ceil(draws * terms.solver_seats / max(1, seats)) if terms.late_chance or not is_late else 0
     voted, contested = count_rounds(terms, 2 * windows.audit_max), count_rounds(terms, windows.dispute)
-    asked = count_rounds(terms, 2 * windows.audit_max + windows.ask)
+    asked = count_rounds(terms, 2 * windows.audit_max + windows.query)
     kept = voted * (BYTES_PER_TENSOR_ELEMENT + delta)
     kept += (3 * asked + max(0, contested - asked)) * BYTES_PER_STATE_ELEMENT
     roots = contested * (2 * BYTES_PER_TENSOR_ELEMENT + terms.solver_seats * delta)

@@ -79,7 +79,7 @@ def _describe_stake(game: LoggedGame, holding: Holding, lock: Lock, pace: Pace) 
     seat, least_wei = holding.seat, get_required_stake(game, holding.seat.role)
     short = "" if lock.wei >= least_wei else f"to be in a round it needs {format_tokens(least_wei)}; "
     back, block = "", pace.head_block + 1
-    if seat.status == SeatStatus.OPEN and lock.until is not None and not is_over(game, block):
+    if seat.status == SeatStatus.ACTIVE and lock.until is not None and not is_over(game, block):
         back = f"; if you leave now, it comes back with {pace.show_block(lock.until)} at the earliest"
     name = f"locked: {show_seat(seat)} ({seat.status.name.lower()})"
     return name, format_tokens(lock.wei).split()[0], short + describe_release(holding) + back

@@ -88,7 +88,7 @@ def _describe_game(sight: Sight, task: bytes, game: LoggedGame) -> TaskFacts:
         escrow_wei=str(get_escrow(game)),
         contests=len(game.contests),
         disputes=len(game.disputes),
-        asks=len(game.asks),
+        queries=len(game.queries),
         still_open=list(list_open(game, block)),
         can_be_closed=is_task_closable(game, block),
     )

@@ -11,10 +11,10 @@ from touchstone.protocol.economics.account_money import AccountMoney, compute_mo
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.pools import get_stake
-from touchstone.protocol.spec.game.purse import ESCROW
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.game.vault import ESCROW
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.task_names import DIGITS, show_seat, show_task
 from touchstone.scripts.account.task_words import describe_missing, list_open
@@ -66,10 +66,10 @@ def _list_notes(state: ChainState) -> list[str]:
     """Yields a line on each unusual task, because a table of 80 columns has no room for it."""
     notes = [(task, f"cannot be understood: {reason}") for task, reason in state.refused.items()]
     for task, game in state.games.items():
-        questions = len(game.contests) + len(game.disputes) + len(game.asks)
+        questions = len(game.contests) + len(game.disputes) + len(game.queries)
         missing = describe_lack(game, state.head_block + 1)
         if questions:
-            notes.append((task, f"asks, disputes and contests that have not ended: {questions}"))
+            notes.append((task, f"queries, disputes and contests that have not ended: {questions}"))
         if missing:
             notes.append((task, f"lacks {missing}"))
     return [f"{show_task(task)}: {note}" for task, note in notes]
@@ -82,7 +82,7 @@ def _describe_task(task: bytes, game: LoggedGame, block: int) -> list[str]:
         f"{game.next_round}/{game.terms.rounds}",
         describe_phase(game, block),
         *counts,
-        format_tokens(game.purse.get_wei(ESCROW)),
+        format_tokens(game.vault.get_wei(ESCROW)),
     ]
 
 
@@ -148,7 +148,7 @@ def describe_round(one: GameRound) -> str:
 
 def get_escrow(game: GameState) -> int:
     """Returns what is left of a task's escrow, in wei."""
-    return game.purse.get_wei(ESCROW)
+    return game.vault.get_wei(ESCROW)
 
 
 def describe_lack(game: GameState, block: int) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from touchstone.protocol.compute.digest import tensor_root
-from touchstone.protocol.spec.game.presets import LIMITS
+from touchstone.protocol.spec.game.presets import BOUNDS
 from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.documents.posting_documents import TaskCheckDocument
@@ -18,7 +18,7 @@ def check_task(path: Path, preset: str | None = None) -> TaskCheckDocument:
     they are. `preset` is the chain's; if it is missing, the file's counts. Raises InvalidInput if nodes would
     not stake on it."""
     file, console, root = read_task_file(path), Console(), ""
-    rules = justify(file, LIMITS[preset or file.preset], console)
+    rules = justify(file, BOUNDS[preset or file.preset], console)
     if file.weights is not None:
         root, folder = tensor_root(file.weights.read()).hex(), file.weights.folder
         console.notify(f"it begins with the weights in {folder}, whose root is {root}")

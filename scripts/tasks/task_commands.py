@@ -58,15 +58,15 @@ def init_task(out: Path, step: Path | None, **given: str | None) -> TaskInitDocu
 @task.command("check", example="touchstone task check --config task.toml")
 @click.option("--config", type=PATH, required=True, help="task file (TOML)")
 @click.option(
-    "--limits",
+    "--preset",
     type=PRESETS,
     help="preset of the chain that the task is for; left out: the one in the file",
 )
-def check(config: Path, limits: str | None) -> TaskCheckDocument:
+def check(config: Path, preset: str | None) -> TaskCheckDocument:
     """Say whether a task file can be posted, and why its amounts are what they are."""
     from touchstone.scripts.tasks.task_check import check_task
 
-    return check_task(config, limits)
+    return check_task(config, preset)
 
 
 @task.command("create", example="touchstone task create --config task.toml --home ~/submitter")

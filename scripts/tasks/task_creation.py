@@ -20,8 +20,8 @@ from touchstone.protocol.compute.program.known_steps import get_program
 from touchstone.protocol.economics.money_rules import MoneyRule
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.posted_terms import PostedTerms
-from touchstone.protocol.spec.game.presets import LIMITS
-from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.game.presets import BOUNDS
+from touchstone.protocol.spec.game.terms import DeploymentBounds
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.requirements import require_agreement, require_coin, require_tokens
 from touchstone.scripts.account.task_names import show_task
@@ -40,18 +40,18 @@ from touchstone.scripts.tasks.terms_checks import refuse_bad_money, refuse_bad_t
 REMEDY = "Correct the task file."
 
 
-def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> Sequence[MoneyRule]:
+def justify(file: TaskFile, bounds: DeploymentBounds, console: Console) -> Sequence[MoneyRule]:
     """Shows and returns why each amount is what it is. Raises InvalidInput, naming the key of a number, a
-    window or an amount under which nodes would not stake: the deployment's limits refuse it, cheating would
+    window or an amount under which nodes would not stake: the deployment's bounds refuse it, cheating would
     pay, or honest work would not."""
     terms = sketch_terms(file.plan)
-    refuse_bad_terms(terms, limits, REMEDY)
+    refuse_bad_terms(terms, bounds, REMEDY)
     remedy = f'{REMEDY} `amounts = "derived"` finds the least.'
-    rules, least_wei = refuse_bad_money(terms, file.figures, console, remedy), limits.least_bond_wei
+    rules, least_wei = refuse_bad_money(terms, file.figures, console, remedy), bounds.least_bond_wei
     bonds = [rule for rule in rules if rule.name.endswith("_bond")]
     raised = [rule.name for rule in bonds if rule.amount == least_wei > rule.least]
     if raised:
-        least = f"{format_tokens(least_wei)}, the least that deployments of preset {limits.name} take"
+        least = f"{format_tokens(least_wei)}, the least that deployments of preset {bounds.name} take"
         console.notify(f"{', '.join(raised)}: {least}. An account that asks or disputes wrongly loses it")
     return rules
 
@@ -70,10 +70,10 @@ async def create_task(
     """Judges a task, posts it with the operator's agreement, and serves it to its end. `put` receives the
     document of the posted task."""
     await require_own_coin(config)
-    justify(file, LIMITS[read_config(config.home).limits], console)
+    justify(file, BOUNDS[read_config(config.home).preset], console)
     dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
     async with open_node(config, Submitter) as node:
-        refuse_bad_terms(sketch_terms(file.plan), node.chain.limits, REMEDY)
+        refuse_bad_terms(sketch_terms(file.plan), node.chain.bounds, REMEDY)
         # Into a file, if `memory_mb` says so.
         start = None if file.weights is None else await asyncio.to_thread(file.weights.read)
         terms, training = await asyncio.to_thread(build_task, file.plan, dataset, node.account, salt, start)

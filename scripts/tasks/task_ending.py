@@ -30,8 +30,8 @@ async def close_task(chain: GameChain, name: str, console: Console) -> TaskClose
         await send_dues(chain, task)
     after, pace = await read_state(chain, chain.address), await read_pace(chain)
     _refuse_unready(after.games[task], pace)
-    receipt = await send(chain.tasks.close_task(task))
-    refund_wei = receipt.find("GameClosed").arguments["refund_wei"]
+    receipt = await send(chain.game.close_task(task))
+    refund_wei = receipt.find("TaskClosed").arguments["refund_wei"]
     submitter = game.terms.submitter
     console.notify(f"closed {show_task(task)}: {format_tokens(refund_wei)} is now credit of {submitter}")
     if refund_wei and submitter == chain.address:
@@ -93,7 +93,7 @@ async def halt_task(chain: GameChain, name: str, console: Console, *, is_agreed:
         raise _unhaltable_task(task, game, chain)
     warning = f"WARNING: {show_task(task)} opens no further round. That cannot be taken back."
     require_agreement(console, [warning], "Halt it?", is_agreed)
-    await send(chain.rounds.halt(task))
+    await send(chain.game.halt(task))
     notify_halt(task, console)
     return HaltDocument(format_id(task))
 

@@ -35,7 +35,7 @@ from touchstone.protocol.economics.amounts import derive_amounts
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.logged_terms import count_contest_levels
-from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS, LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS, BOUNDS_LOCAL, GAME_WINDOWS
 from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms, GameWindows
 from touchstone.protocol.spec.params import (
     FORMAT_ALIASES,
@@ -111,7 +111,7 @@ def read_task_file(path: Path) -> TaskFile:
     refuse_other_tokens(path, packed, plan.vocabulary_size)
     terms = sketch_terms(plan)
     # Stop at impossible numbers. No deployment allows more than a local one.
-    refuse_bad_terms(terms, LIMITS_LOCAL, f"Correct it in {path}.")
+    refuse_bad_terms(terms, BOUNDS_LOCAL, f"Correct it in {path}.")
     figures = read_figures(economics, terms, path)
     if wanted == DERIVED:
         plan = replace(plan, amounts=_derive_amounts(terms, figures, path, preset))
@@ -154,7 +154,7 @@ def _derive_amounts(terms: GameTerms, figures: Figures, path: Path, preset: str)
     """Derives amounts as `derive_amounts`, with the preset's least bond; an error names the table of the
     file."""
     try:
-        return derive_amounts(terms, figures, least_bond_wei=LIMITS[preset].least_bond_wei).amounts
+        return derive_amounts(terms, figures, least_bond_wei=BOUNDS[preset].least_bond_wei).amounts
     except InvalidInput as refusal:
         raise InvalidInput(
             what=refusal.what,
@@ -202,7 +202,7 @@ def _fill_windows(document: dict[str, Any], path: Path) -> Any:
 
 def _refuse_short_windows(path: Path, preset: str, windows: GameWindows) -> None:
     """Raises InvalidInput for the first window of the file that is below the preset's least."""
-    for name, least in asdict(LIMITS[preset].least).items():
+    for name, least in asdict(BOUNDS[preset].least).items():
         actual = getattr(windows, name)
         if actual < least:
             raise malformed(

@@ -95,9 +95,9 @@ train_min = 640               # a round waits this long for the slower third, or
 train_max = 960               # then a round closes
 audit_max = 480               # from the close, for votes
 post = 120                    # after that, for the new root
-respond = {respond}                 # for an answer in a dispute, an ask or a contest
+respond = {respond}                 # for an answer in a dispute, a query or a contest
 dispute = {dispute:<20}# from the close, for opening a dispute
-ask = 9600                    # after the votes, for asking the signer of one
+query = 9600                  # after the votes, for querying the signer of one
 """
 
 

@@ -19,7 +19,7 @@ def compute_disk_bytes(terms: GameTerms, count: int, task_bytes: int) -> int:
     next one; a start and its own pseudo-gradient of each round that can still be queried; the momentum and
     all pseudo-gradients of each round whose root can be contested."""
     windows, delta = terms.windows, BYTES_PER_DELTA_ELEMENT
-    asked = count_rounds(terms, max(windows.dispute, 2 * windows.audit_max + windows.ask))
+    asked = count_rounds(terms, max(windows.dispute, 2 * windows.audit_max + windows.query))
     contested = count_rounds(terms, windows.dispute)
     claims = min(WHOLE_ROUNDS, terms.rounds) + WHOLE_SPECULATIONS * min(1, terms.rounds - 1)
     whole = claims * (terms.segment_count + 1) * BYTES_PER_STATE_ELEMENT

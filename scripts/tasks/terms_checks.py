@@ -1,6 +1,6 @@
 """Checks a task's terms before money moves.
 
-Terms must keep the rules of every node and the operator's limits of a deployment; amounts must fit the
+Terms must keep the rules of every node and the operator's bounds of a deployment; amounts must fit the
 operator's figures. An error names the task file's key.
 """
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.economics.money_rules import MoneyRule, check_money
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.presets import LIMITS
-from touchstone.protocol.spec.game.terms import DeploymentLimits, GameAmounts, GameTerms, GameWindows
+from touchstone.protocol.spec.game.presets import BOUNDS
+from touchstone.protocol.spec.game.terms import DeploymentBounds, GameAmounts, GameTerms, GameWindows
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.scripts.command_line.amount_table import show_money
 from touchstone.scripts.command_line.console import Console
@@ -25,7 +25,7 @@ def find_strictest(terms: GameTerms, figures: Figures) -> list[MoneyRule]:
     return [rule for rule in binding if rule is strictest[rule.name] or not rule.holds]
 
 
-SEALS = ("seal_blocks", "proof_seal_blocks", "seal_margin")
+SEALS = ("header_blocks", "proof_commit_blocks", "draw_margin")
 """Windows within which something can be proven. If they are shorter than an operator expects, an honest proof
 comes too late."""
 
@@ -38,13 +38,13 @@ def name_key(name: str) -> str:
     return {"segment_count": "inner_steps", "contest_levels": "model"}.get(name, name)
 
 
-def refuse_bad_terms(terms: GameTerms, limits: DeploymentLimits, remedy: str) -> None:
-    """Raises InvalidInput for the first rule of a deployment with these limits that the terms break."""
-    refusal = check_terms(terms, limits)
+def refuse_bad_terms(terms: GameTerms, bounds: DeploymentBounds, remedy: str) -> None:
+    """Raises InvalidInput for the first rule of a deployment with these bounds that the terms break."""
+    refusal = check_terms(terms, bounds)
     if refusal is None:
         return
     raise InvalidInput(
-        what=f"the task breaks a limit of deployments of preset {limits.name}",
+        what=f"the task breaks a limit of deployments of preset {bounds.name}",
         expected=refusal.expected,
         actual=refusal.actual,
         where=name_key(str(refusal.expected).split()[0]),
@@ -52,29 +52,29 @@ def refuse_bad_terms(terms: GameTerms, limits: DeploymentLimits, remedy: str) ->
     )
 
 
-def refuse_other_limits(actual: DeploymentLimits, own: DeploymentLimits) -> None:
+def refuse_other_bounds(actual: DeploymentBounds, own: DeploymentBounds) -> None:
     """Raises InvalidInput if a deployment forgets sooner than its preset, so that honest proofs would
     fail."""
     for name in SEALS:
         if getattr(actual, name) < getattr(own, name):
             raise InvalidInput(
-                what="the contracts were deployed with other limits than this home expects",
+                what="the contracts were deployed with other bounds than this home expects",
                 expected=f"{name} >= {getattr(own, name)} (preset {own.name})",
                 actual=getattr(actual, name),
-                where="limits in config.toml",
-                remedy="Do not stake on this chain; or set `limits` to the preset for its block time.",
+                where="preset in config.toml",
+                remedy="Do not stake on this chain; or set `preset` to the one for its block time.",
             )
 
 
-def describe_other_limits(actual: DeploymentLimits, own: str) -> str:
-    """Describes how the preset of a home differs from the deployment's limits, and what to do; empty if it
+def describe_other_bounds(actual: DeploymentBounds, own: str) -> str:
+    """Describes how the preset of a home differs from the deployment's bounds, and what to do; empty if it
     does not."""
     if actual.name == own:
         return ""
-    if actual.name not in LIMITS:
-        return f"the deployment has limits of its own, this home judges tasks by {own}"
+    if actual.name not in BOUNDS:
+        return f"the deployment has bounds of its own, this home judges tasks by {own}"
     return (
-        f'the deployment has the limits {actual.name}, this home has {own}: set limits = "'
+        f'the deployment has the bounds {actual.name}, this home has {own}: set preset = "'
         f'{actual.name}" in config.toml, or its commands refuse the chain or judge tasks by other windows'
     )
 

@@ -4,14 +4,23 @@ import ast
 import re
 from collections.abc import Iterator
 
+from tests.architecture.solidity import list_files
 from tests.architecture.sources import ROOT, find_in_files, list_sources, walk
 
 OLD = {
+    "ask_bond": "query_bond",
+    "askBond": "queryBond",
+    "AskEnding": "QueryEnding",
+    "AskOpened": "QueryOpened",
+    "Asks": "Queries",
+    "AskSigner": "QueryVote",
     "beyond_leaf": "excess_leaf",
     "CaseBook": "DisputeRecords",
     "casebook": "dispute records",
     "CaseMade": "DisputePlanned",
     "ClaimFate": "ClaimStatus",
+    "closedSeats": "convictedSeats",
+    "CloseGame": "CloseTask",
     "compute_draw_fate": "compute_draw_status",
     "Conduct": "Strategy",
     "conduct": "strategy",
@@ -20,13 +29,19 @@ OLD = {
     "deal_leaves": "assign_leaves",
     "deal_shards": "assign_shards",
     "dealt": "assigned",
+    "dealtTo": "assignedTo",
+    "DeploymentLimits": "DeploymentBounds",
     "Desk": "RequestHandler",
     "doubt": "open query",
     "DrawFate": "DrawStatus",
+    "EndAsk": "EndQuery",
     "EvidenceDesk": "EvidenceRequests",
     "fate": "status",
     "Fates": "MinedNonces",
     "fates": "statuses",
+    "fatesOf": "statusesOf",
+    "GameClosed": "TaskClosed",
+    "GameOver": "TaskIsClosed",
     "get_claim_fate": "get_claim_status",
     "GiveUpSeat": "LeaveWhenBusy",
     "Guess": "ExpectedRound",
@@ -36,6 +51,7 @@ OLD = {
     "is_crowded_out": "is_outbid",
     "is_just_dealt": "is_just_assigned",
     "is_vote_whole": "is_vote_complete",
+    "isSealed": "isDrawn",
     "knock": "probe",
     "lent": "idle mode",
     "Lookout": "ReachabilityProbe",
@@ -43,6 +59,8 @@ OLD = {
     "make_desks": "list_answers",
     "menagerie": "attack suite",
     "MiningPatience": "ResendPolicy",
+    "NothingToSeal": "NoDrawDue",
+    "NotStanding": "NotPaused",
     "offers": "served data",
     "Party": "Node",
     "party": "node, or what it is looked at for",
@@ -50,11 +68,24 @@ OLD = {
     "Patience": "RetryPolicy",
     "patience": "retry_policy",
     "patience_s": "grace_s",
+    "Purse": "Vault",
+    "purse": "vault",
     "raid": "attack",
     "Refusal": "Withholding",
     "refused_gain": "withholding_gain",
     "retraining": "recompute_queue",
     "say": "notify",
+    "seal_blocks": "header_blocks",
+    "SealAudits": "DrawAudits",
+    "sealAudits": "drawAudits",
+    "sealBlocks": "headerBlocks",
+    "sealClosing": "drawClosing",
+    "SealMissing": "ProofNotCommitted",
+    "SealProof": "CommitProof",
+    "sealProof": "commitProof",
+    "sealRound": "drawRound",
+    "sealStart": "drawStart",
+    "SeatClosed": "SeatIsConvicted, or SeatNotActive",
     "SeatWish": "SeatRequest",
     "SeenTrouble": "SeenHealthIssue",
     "Sentence": "StatementKey",
@@ -64,11 +95,15 @@ OLD = {
     "sitting": "session",
     "slander": "false_rejection",
     "spell_id": "format_id",
+    "STANDS": "HOLDS",
+    "stands_since": "paused_since",
+    "standsSince": "pausedSince",
     "StateShelf": "StateStore",
     "StepDesk": "StepRequests",
     "Suspicion": "SuspectedFault",
     "tap": "faucet",
     "TaskBits": "DeterminismFingerprint",
+    "TaskStood": "TaskPaused",
     "TrainAhead": "TrainSpeculatively",
     "Trouble": "HealthIssue",
     "trouble": "health issue, or fault",
@@ -78,6 +113,7 @@ OLD = {
     "wake": "notify_loop",
     "Wakes": "OncePerBlock",
     "wakes": "notices",
+    "weighting": "aggregation",
     "wish": "request",
     "woken": "changed",
     "zoo": "attacks",
@@ -88,7 +124,7 @@ VERB = re.compile(r"_?tell_")
 """Functions describe, format or notify: each says which."""
 GONE = re.compile(
     r"\b([Zz]oo|[Rr]aids?|[Cc]rowds?|[Ff]ates?|[Dd]ealt|[Ss]lander|[Ll]ookout|[Mm]enagerie|[Cc]asebook|"
-    r"[Rr]etraining|[Ww]oken|[Tt]roubles?|[Mm]isshapen)\b"
+    r"[Rr]etraining|[Ww]oken|[Tt]roubles?|[Mm]isshapen|[Pp]urses?|[Aa]n ask|stands? still)\b"
 )
 """Words of the past that have no plain use in this project's sentences."""
 
@@ -131,6 +167,12 @@ def test_no_name_of_the_past_comes_back() -> None:
 
 def test_no_message_says_a_word_of_the_past() -> None:
     assert not find_in_files(find_past_words, list_sources(*PRODUCT, "tools", "lab"))
+
+
+def test_no_contract_has_a_name_of_the_past() -> None:
+    code = {path.name: re.sub(r"//[^\n]*", "", path.read_text()) for path in list_files()}
+    found = {name: find_past(set(re.findall(r"\w+", text))) for name, text in code.items()}
+    assert not {name: words for name, words in found.items() if words}
 
 
 def test_names_of_parameters_and_attributes_are_read() -> None:

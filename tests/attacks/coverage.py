@@ -9,7 +9,7 @@ from tests.attacks.attack_suite import ATTACKS
 from tests.attacks.outer import FORGERIES
 
 MACHINE, CONTRACTS = "tests/protocol/spec/game", "tests/contracts/game"
-ASKS = f"{CONTRACTS}/Asks.t.sol"
+ASKS = f"{CONTRACTS}/Queries.t.sol"
 PLAYS = "tests/kit/plays"
 QUERIES = f"{PLAYS}/queries.py"
 PLAYED_CONVICTIONS = f"{PLAYS}/convictions.py"
@@ -23,7 +23,7 @@ PLAYED_SEATS = f"{PLAYS}/seats.py"
 PLAYED_SETTLEMENT = f"{PLAYS}/settlement.py"
 PLAYED_SILENCE = f"{PLAYS}/silence.py"
 PLAYED_VOTES = f"{PLAYS}/votes.py"
-PURSE = f"{CONTRACTS}/Purse.t.sol"
+VAULT = f"{CONTRACTS}/Vault.t.sol"
 TERMS = f"{CONTRACTS}/libraries/GameTermsCheck.t.sol"
 VOTES = f"{CONTRACTS}/Votes.t.sol"
 DECIDING = f"{MACHINE}/test_deciding.py"
@@ -159,7 +159,7 @@ ENTRIES = (
            HEARING="test_a_flood_of_offers_leaves_two_records", PLAYED_STEPS="leaves_are_demanded_once",
            WIRE="test_connections_that_say_nothing_are_closed_and_others_are_served"),
     _entry("30", "front-run proofs", FINDINGS="test_l_a_copied_seal_seals_nothing_and_a_seal_expires",
-           EVIDENCE="a_proof_is_sealed_by_who_brings_it"),
+           EVIDENCE="a_proof_is_committed_by_who_brings_it"),
     _entry("31", "self-challenge, buying an acquittal", FINDINGS="test_h1_a_slow_dispute_shields_nobody "
            "test_h1_losing_on_purpose_acquits_of_nothing "
            "test_h2_a_full_self_challenge_loses_half_of_the_stake",
@@ -179,7 +179,7 @@ ENTRIES = (
            "an_open_seat_comes_out_once_the_task_is_over",
            QUERIES="a_late_vote_is_answered_for_from_its_draw"),
     _entry("36", "reentrancy, rounding, reverting receivers",
-           PURSE="test_depositAndBurn_callBack_revert test_withdraw_again_reverts "
+           VAULT="test_depositAndBurn_callBack_revert test_withdraw_again_reverts "
            "test_deposit_tokenWithFee_reverts", FINDINGS="test_l_money_is_neither_made_nor_lost"),
     _entry("37", "censorship, reorg",
            PLAYED_ROUNDS="a_draw_is_missed a_round_opens_without_a_beacon a_beacon_never_comes",

@@ -44,7 +44,7 @@ contract ExactRefereeTest is RefereeWorld {
         }
     }
 
-    // What formats with bounds have, too ------------------------------------------------------------------------------
+    // What formats with bounds have, too
     /// @dev Element 3 of four: out[11] from a[103] and b[200].
     function test_judge_elementwise_convictsEveryOtherPattern() public {
         ToyAccess[] memory accesses = new ToyAccess[](3);
@@ -79,7 +79,7 @@ contract ExactRefereeTest is RefereeWorld {
         _require(node, 4, _places(Place(OUT, 9, 1), Place(LABEL, 64, 32), Place(A, 64, 32)), 0);
     }
 
-    // Quantized values ------------------------------------------------------------------------------------------------
+    // Quantized values
     function test_judge_scaleOf_convictsEveryOtherPattern() public {
         ToyAccess[] memory accesses = new ToyAccess[](2);
         (accesses[0], accesses[1]) = (access(OUT, 5, 1), access(A, 0, 128, 1));
@@ -163,7 +163,7 @@ contract ExactRefereeTest is RefereeWorld {
         _require(node, 5, places, 0xc73f3d00); // -48,957
     }
 
-    // Refusals ----------------------------------------------------------------------------------------------------
+    // Refusals
     function test_judge_operationOfAnotherFormat_isRefused() public {
         bytes4 selector = Judge.UnknownOperation.selector;
         uint32 node = _addSum(Judge.PRODUCT_SUM, access(A, 0, 128, 1), access(W, 30, 130, 1));

@@ -48,7 +48,7 @@ abstract contract RandomnessWorld is VectorFile {
         vm.setBlockhash(1, words(".headers.hash")[CANCUN]);
     }
 
-    // drand ------------------------------------------------------------------------------------------------------
+    // drand
     function _point(uint256 row) internal view returns (bytes memory) {
         return vm.parseJsonBytesArray(json, ".beacons.point")[row];
     }

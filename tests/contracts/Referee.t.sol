@@ -12,7 +12,7 @@ contract RefereeTest is RefereeWorld {
     uint32 private constant SIX = 0x40c00000;
     uint32 private constant INFINITE = 0x7f800000;
 
-    // Elementwise ------------------------------------------------------------------------------------------------
+    // Elementwise
     /// @dev Element 3 of four: out[11] from a[103] and b[197], which runs backwards.
     function _checkElementwise(uint8 operation, uint32[2] memory inputs, uint32 honest, uint32 planted)
         private
@@ -49,7 +49,7 @@ contract RefereeTest is RefereeWorld {
         _checkElementwise(Judge.COPY, [THREE, INFINITE], THREE, TWO);
     }
 
-    // Reductions -------------------------------------------------------------------------------------------------
+    // Reductions
     /// @dev Element 1 of three: out[6] over a[128 .. 255], one leaf, and w[160 .. 287], two.
     function test_judge_productSum_convictsThePlanted() public {
         setValues(W, 160, _all(TWO, 128));
@@ -85,7 +85,7 @@ contract RefereeTest is RefereeWorld {
         _check(node, 1, _places(Place(OUT, 6, 1), Place(A, 128, 128)), THREE, FIVE);
     }
 
-    // Indices ----------------------------------------------------------------------------------------------------
+    // Indices
     /// @dev Labels 0, 1, 2, 3, 0, ... choose among a[128 ..], which are 0, 1, 2, 3, 0, ... too: four sums, of 32 terms each; none has label 4.
     function _selectedSum() private returns (uint32 node) {
         uint32[4] memory cycle = [ZERO, ONE, TWO, THREE];
@@ -209,7 +209,7 @@ contract RefereeTest is RefereeWorld {
         _check(node, 3, places, SIX, FIVE);
     }
 
-    // Refusals ---------------------------------------------------------------------------------------------------
+    // Refusals
     /// @dev A leaf of the program, but no whole node.
     function test_judge_cutNode_isRefused() public {
         bytes memory whole = encodeNode(Judge.COPY, list(4), 0, 0, _copyAccesses());

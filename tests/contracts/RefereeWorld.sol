@@ -49,7 +49,7 @@ abstract contract RefereeWorld is ToyStep {
         }
     }
 
-    // Asking -----------------------------------------------------------------------------------------------------
+    // Asking
     /// @dev One question, with everything that proves it.
     struct Ask {
         IReferee.StepContext context;
@@ -122,7 +122,7 @@ abstract contract RefereeWorld is ToyStep {
         (made[0], made[1], made[2]) = (a, b, c);
     }
 
-    // Reductions -------------------------------------------------------------------------------------------------
+    // Reductions
     function _addSum(uint8 operation, ToyAccess memory a) internal returns (uint32) {
         ToyAccess[] memory accesses = new ToyAccess[](2);
         (accesses[0], accesses[1]) = (access(OUT, 5, 1), a);
@@ -135,7 +135,7 @@ abstract contract RefereeWorld is ToyStep {
         return addNode(operation, list(3, 128), 1, 0, accesses);
     }
 
-    // Refusals ---------------------------------------------------------------------------------------------------
+    // Refusals
     /// @dev A sum with the planted value in place: a fault as it stands.
     function _fault() internal returns (Ask memory ask) {
         uint32 node = _addSum(Judge.PRODUCT_SUM, access(A, 0, 128, 1), access(W, 30, 130, 1));

@@ -44,7 +44,7 @@ abstract contract ToyStep is Test {
     ToyBuffer[] internal buffers;
     bytes[] internal nodes;
 
-    // Buffers -----------------------------------------------------------------------------------------------------
+    // Buffers
     function addBuffer(uint8 role, uint8 leafLog, uint256 size) internal returns (uint256 number) {
         number = buffers.length;
         uint256 leafBytes = 1 << leafLog;
@@ -106,7 +106,7 @@ abstract contract ToyStep is Test {
         }
     }
 
-    // Nodes -------------------------------------------------------------------------------------------------------
+    // Nodes
     /// @param reduced of the loops, the last ones
     /// @param accesses the output's first, then the operands'
     function addNode(
@@ -149,7 +149,7 @@ abstract contract ToyStep is Test {
         if (buffer.role == CONSTANT) data = abi.encodePacked(data, rootOf(entry.buffer));
     }
 
-    // Proofs ------------------------------------------------------------------------------------------------------
+    // Proofs
     function contextOf() internal view returns (IReferee.StepContext memory context) {
         context.facts.programRoot = Trees.root(_programLeaves());
         context.facts.programNodes = uint32(nodes.length);
@@ -216,7 +216,7 @@ abstract contract ToyStep is Test {
         return false;
     }
 
-    // Short lists -------------------------------------------------------------------------------------------------
+    // Short lists
     function list(uint256 a) internal pure returns (uint256[] memory made) {
         made = new uint256[](1);
         made[0] = a;

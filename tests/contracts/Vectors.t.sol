@@ -328,13 +328,13 @@ contract ToleranceVectors is VectorFile {
         NumberLists memory claimed = numberLists(".elements.claimed");
         NumberLists memory replayed = numberLists(".elements.replayed");
         for (uint256 i = 0; i < name.length; ++i) {
-            bool isBeyond = Tolerance.isElementBeyond(
+            bool exceedsLimits = Tolerance.doesElementExceed(
                 _element(pick(claimed, i)),
                 _element(pick(replayed, i)),
                 _limits(".elements", i),
                 numbers(".elements.learningRateSum")[i]
             );
-            assertTrue(isBeyond == flags(".elements.beyond")[i], name[i]);
+            assertTrue(exceedsLimits == flags(".elements.beyond")[i], name[i]);
         }
     }
 
@@ -382,13 +382,13 @@ contract ToleranceVectors is VectorFile {
         BytesLists memory claimed = blobLists(".leaves.claimed");
         BytesLists memory replayed = blobLists(".leaves.replayed");
         for (uint256 i = 0; i < name.length; ++i) {
-            bool isBeyond = Tolerance.isLeafBeyond(
+            bool exceedsLimits = Tolerance.doesLeafExceed(
                 _leaf(pick(claimed, i)),
                 _leaf(pick(replayed, i)),
                 _limits(".leaves", i),
                 numbers(".leaves.learningRateSum")[i]
             );
-            assertTrue(isBeyond == flags(".leaves.beyond")[i], name[i]);
+            assertTrue(exceedsLimits == flags(".leaves.beyond")[i], name[i]);
         }
     }
 

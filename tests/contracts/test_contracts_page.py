@@ -29,7 +29,7 @@ def test_each_call_that_changes_something_is_listed(contract: str) -> None:
 
 
 def test_each_part_is_named() -> None:
-    assert {"Game", "Purse", "Shares", "Referee", *PARTS} <= set(
+    assert {"Game", "Vault", "Shares", "Referee", *PARTS} <= set(
         re.findall(r"`(\w+)`", PAGE.split("## 2.")[0])
     )
 
@@ -39,6 +39,15 @@ def test_each_file_of_the_game_is_read() -> None:
     game = ROOT / "contracts" / "game"
     files = {path.stem for path in (*game.glob("*.sol"), *game.glob("libraries/*.sol"))}
     assert files <= FILES
+
+
+def test_each_section_that_a_heading_names_is_of_the_specification() -> None:
+    """In contracts of the game the numbers in brackets behind a heading are sections of spec.md."""
+    spec = (ROOT / "docs" / "spec.md").read_text()
+    known = set(re.findall(r"^#{2,3} (\d+(?:\.\d+)?)\.? ", spec, re.M))
+    text = "".join(path.read_text() for path in (ROOT / "contracts" / "game").rglob("*.sol"))
+    named = re.findall(r"^ +// [^\n(]+ \(([\d., to]+)\)$", text, re.M)
+    assert len(named) > 50 and {one for line in named for one in re.split(r", | to ", line)} <= known
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED)

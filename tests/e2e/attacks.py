@@ -62,7 +62,7 @@ class Name:
 
     async def perform(self, node: Member) -> None:
         dispute = get_inner(node.get_view()).disputes[self.name]
-        await node.chain.disputes.name_step(node.task.task, self.name, 0, dispute.roots)
+        await node.chain.game.name_step(node.task.task, self.name, 0, dispute.roots)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Contest:
     async def perform(self, node: Member) -> None:
         bond = node.game.terms.amounts.contest_bond * (1 + len(node.game.contests))
         await node.chain.deposit_missing(bond)
-        await node.chain.contests.contest(node.task.task, self.round, bond, secrets.token_bytes(32))
+        await node.chain.game.contest(node.task.task, self.round, bond, secrets.token_bytes(32))
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class NameFirst:
 
     async def perform(self, node: Member) -> None:
         contest = node.state.contests[node.task.task].contests[self.name]
-        await node.chain.contests.name_child(node.task.task, self.name, 0, list(contest.nodes))
+        await node.chain.game.name_child(node.task.task, self.name, 0, list(contest.nodes))
 
 
 def list_contests(view: View, block: int, is_silent: bool) -> Iterator[Duty[Member] | Wait]:
@@ -206,7 +206,7 @@ class AttackOutcome:
     style: str
     disputes: int
     demands: int
-    asks: int
+    queries: int
     contests: int
     outcomes: Mapping[str, int]
     unpaid: tuple[str, ...]
@@ -241,7 +241,7 @@ async def attack(folder: Path, style: str) -> AttackOutcome:
         style,
         disputes=len(happened.disputes),
         demands=len(happened.list_events("LeafShown")),
-        asks=len(happened.list_events("AskEnded")),
+        queries=len(happened.list_events("QueryEnded")),
         contests=len(happened.list_events("ContestEnded")),
         outcomes=count_outcomes(happened),
         unpaid=tuple(unpaid),

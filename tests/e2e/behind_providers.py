@@ -57,7 +57,7 @@ async def check_paid(world: World, game: GameState, honest: set[str]) -> None:
     """All is as it should be: there were disputes, questions and a contest; the claims are merged, no stake
     is lost, and who worked is paid."""
     happened = await read_happened(world)
-    assert happened.disputes and happened.list_events("AskEnded") and happened.list_events("ContestEnded")
+    assert happened.disputes and happened.list_events("QueryEnded") and happened.list_events("ContestEnded")
     assert game.is_closed and list_closed(world, game) == set()
     (game_round,) = game.rounds.values()
     assert game_round.phase == RoundPhase.POSTED and len(game_round.merged) == len(game_round.claims)

@@ -46,7 +46,7 @@ FAULTS = list_faults()
 EVERY_FAULT = {**FAULTS, **list_faults("exact15")}
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=600, train_max=900, audit_max=400, post=40, respond=200, dispute=3_000,
-    ask=8_400,
+    query=8_400,
 )  # fmt: skip
 """For twenty solvers in one process."""
 SEGMENT = 0

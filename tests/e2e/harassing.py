@@ -26,7 +26,7 @@ from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts.roles.role_nodes import Member
-from touchstone.whistleblower.queries import OpenQuery
+from touchstone.whistleblower.query_opening import PlannedQuery
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Harass:
         bond = game.terms.amounts.dispute_bond * (1 + count_open_disputes(game, accused.number))
         async with node.rooms.tools.locks["credit", None]:
             await node.chain.deposit_missing(bond)
-            disputes, task, salt = node.chain.disputes, node.task.task, secrets.token_bytes(32)
+            disputes, task, salt = node.chain.game, node.task.task, secrets.token_bytes(32)
             if known is None:
                 await disputes.dispute_claim(task, self.ref.round, self.ref.slot, self.segment, bond, salt)
             else:
@@ -55,7 +55,7 @@ class Harass:
 class Ask:
     """Ask for the first leaf of a vote's ends."""
 
-    query: OpenQuery
+    query: PlannedQuery
 
     async def perform(self, node: Member) -> None:
         await node.list_challenges().queries.ask(self.query)
@@ -71,7 +71,7 @@ class Press:
     async def perform(self, node: Member) -> None:
         dispute = get_inner(node.get_view()).disputes[self.name]
         if dispute.stage == DisputeStage.NAME:
-            await node.chain.disputes.name_step(node.task.task, dispute.name, 0, dispute.roots)
+            await node.chain.game.name_step(node.task.task, dispute.name, 0, dispute.roots)
         elif dispute.stage == DisputeStage.PROVE:
             await node.list_challenges().prosecuting.demand(dispute, None)
 
@@ -84,7 +84,7 @@ def find_signed(view: View, harass: Harass) -> KnownVote | None:
 def list_harassment(view: View, block: int) -> Iterator[Duty[Member]]:
     """In round 0 one dispute of each claim and of each primary's vote, and one ask of each of these."""
     mine = [one for one in get_inner(view).disputes.values() if one.opener == view.account]
-    asked = [one.statement for one in get_inner(view).asks.values() if one.asker == view.account]
+    asked = [one.statement for one in get_inner(view).queries.values() if one.asker == view.account]
     for game_round in list_provable_rounds(view.game, block):
         if game_round.index > 0:
             continue
@@ -103,7 +103,7 @@ def list_harassment(view: View, block: int) -> Iterator[Duty[Member]]:
                 yield Harass(known.ref, known.vote.segment, known.signature)
             is_askable = known.vote.word == VoteWord.ACCEPT and not view.game.terms.is_exact
             if is_open and is_askable and known.ref not in asked:
-                yield Ask(OpenQuery(known.ref, known.signature, 0))
+                yield Ask(PlannedQuery(known.ref, known.signature, 0))
     for dispute in mine:
         if dispute.stage in (DisputeStage.NAME, DisputeStage.PROVE):
             yield Press(dispute.name, dispute.stage)

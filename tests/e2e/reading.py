@@ -12,7 +12,7 @@ from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.inner_contest import InnerTurn
-from touchstone.protocol.spec.game.inner_dispute import AskEnding, DisputeStage
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, QueryEnding
 from touchstone.protocol.spec.game.state import GameState
 
 FUNCTIONS = {
@@ -58,19 +58,19 @@ class Happened:
 
     def compute_lost(self, accounts: Iterable[str]) -> int:
         """What these accounts lost by being challenged or by challenging, wei: stakes, bonds of disputes, of
-        asks and of contests."""
+        queries and of contests."""
         names, slashed = set(accounts), self.read_slashed()
         stakes = sum(wei for account, wei in slashed.items() if account in names)
         lost = [one for one in self.disputes if one.outcome == DisputeStage.CLEARED and one.opener in names]
-        asked = {bytes(one.arguments["id"]): one.arguments for one in self.list_events("AskOpened")}
-        for ended in self.list_events("AskEnded"):
+        asked = {bytes(one.arguments["id"]): one.arguments for one in self.list_events("QueryOpened")}
+        for ended in self.list_events("QueryEnded"):
             ask = asked[bytes(ended.arguments["id"])]
-            is_lost = ended.arguments["ending"] == AskEnding.CLEARED
+            is_lost = ended.arguments["ending"] == QueryEnding.CLEARED
             stakes += ask["bond_wei"] if is_lost and ask["asker"].lower() in names else 0
         contests = {bytes(one.arguments["id"]): one.arguments for one in self.list_events("Contested")}
         for ended in self.list_events("ContestEnded"):
             contest = contests[bytes(ended.arguments["id"])]
-            is_lost = ended.arguments["outcome"] == InnerTurn.STANDS
+            is_lost = ended.arguments["outcome"] == InnerTurn.HOLDS
             stakes += contest["bond_wei"] if is_lost and contest["contester"].lower() in names else 0
         return stakes + sum(one.bond_wei for one in lost)
 
@@ -124,7 +124,7 @@ async def _read_gas(connection: Connection, transaction_hash: bytes) -> int:
 def list_closed(world: World, game: GameState) -> set[str]:
     """Names of the parties whose seats were convicted."""
     seats = [*game.former.values(), *game.seats.values()]
-    closed = {seat.account for seat in seats if seat.status == SeatStatus.CLOSED}
+    closed = {seat.account for seat in seats if seat.status == SeatStatus.CONVICTED}
     return {name for name, key in world.keys.items() if key.address.lower() in closed}
 
 
@@ -135,6 +135,6 @@ def read_statuses(world: World, game: GameState, index: int, block: int) -> dict
     for slot, claim in game_round.claims.items():
         seat = game.seats.get(claim.seat) or game.former[claim.seat]
         status = get_claim_status(game, game_round, slot, block).name
-        is_closed = seat.status == SeatStatus.CLOSED
+        is_closed = seat.status == SeatStatus.CONVICTED
         found[names[seat.account]] = CONVICTED if claim.is_convicted or is_closed else status
     return found

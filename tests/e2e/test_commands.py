@@ -98,7 +98,7 @@ audit_max = 90
 post = 20
 respond = 60
 dispute = 600
-ask = 6000
+query = 6000
 [amounts]
 solver_pay = "10"
 [economics]
@@ -251,7 +251,7 @@ async def _export_meanwhile(terminals: Terminals, config: NodeConfig) -> None:
         await _wait_for_model(terminals, chain, lambda game, block: choose_settled(game, block) is not None)
         await export.run(stranger, task, stranger.home / "model")
         await _check_replays(stranger, task)
-        assert not (await chain.tasks.peer_of(stranger.key.address.lower())).url, "it announced nothing"
+        assert not (await chain.game.peer_of(stranger.key.address.lower())).url, "it announced nothing"
         terminals.go()
 
 

@@ -52,5 +52,5 @@ async def test_a_wrong_root_falls_and_its_signers_lose_their_seats(tmp_path: Pat
         right, *_ = compute_roots(task, [first])
         assert first.root == right and last.base_root == right and first.fallen is not None
         everybody = {**game.former, **game.seats}.values()
-        closed = {seat.account for seat in everybody if seat.status == SeatStatus.CLOSED}
+        closed = {seat.account for seat in everybody if seat.status == SeatStatus.CONVICTED}
         assert closed == {world.keys[name].address.lower() for name in cheats}

@@ -39,10 +39,10 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_terms import read_terms
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameRound, Pool
 from touchstone.protocol.spec.game.terms_check import check_terms
+from touchstone.protocol.spec.game.vault import PotKind
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.typed_data import SigningDomain
@@ -194,7 +194,7 @@ def test_the_contracts_take_the_demos_task(watchers: int) -> None:
     plan = build_plan(QUICK, 2, 2, 3, watchers, 1)
     terms, _ = build_task(replace(plan, heldout_tokens=512), make_dataset(), SUBMITTER, bytes(32))
     values = {"terms": terms, "task": bytes(32)}
-    assert check_terms(read_terms(values, SigningDomain(0, SUBMITTER)), LIMITS_LOCAL) is None
+    assert check_terms(read_terms(values, SigningDomain(0, SUBMITTER)), BOUNDS_LOCAL) is None
 
 
 def test_solvers_come_first_and_the_cheat_is_one_of_them() -> None:

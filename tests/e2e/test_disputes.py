@@ -23,7 +23,7 @@ from tests.e2e.roles import make_cast
 from tests.e2e.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_world
 from touchstone.node.kit import known_statements
 from touchstone.node.loop.node import Node
-from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, AskEnding, DisputeStage, InnerBook
+from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, DisputeStage, InnerBook, QueryEnding
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
 from touchstone.protocol.spec.program_operations import Operation
 
@@ -63,7 +63,7 @@ class Halting:
         book = submitter.state.inner.get(self._world.task, InnerBook(0))
         self.open_then = self.open_then or sum(one.is_open for one in book.disputes.values())
         if self.open_then and self.sent is None:
-            self.sent = asyncio.create_task(submitter.chain.rounds.halt(self._world.task))
+            self.sent = asyncio.create_task(submitter.chain.game.halt(self._world.task))
         return False
 
 
@@ -106,7 +106,7 @@ async def test_a_verifier_that_replays_nothing_is_asked_for_its_end(
     ask about every ACCEPT whose end is not the claim's. Of three verifiers each is the primary of one of
     three claims, and no reserve decides before it: so a vote of the idler's counts, however draws fall."""
     allow_cheating(monkeypatch)
-    monkeypatch.setattr(known_statements, "SPOT_ASKS", 1)
+    monkeypatch.setattr(known_statements, "SPOT_QUERIES", 1)
     monkeypatch.setattr(known_statements, "count_askers", lambda game, account: 1)
     honest = {f"verifier {number}": make_primary_verifier() for number in range(2)}
     cast = make_cast(3, 0, 0) | honest | {"idler": make_idle_verifier()}
@@ -134,11 +134,11 @@ async def test_honest_statements_outlive_whoever_harasses_them(
         """Whether all that the harasser opened is over, and it has nothing left to open."""
         harasser = world.parties.get("harasser")
         book = None if harasser is None or harasser.joined is None else harasser.state.inner.get(world.task)
-        if harasser is None or book is None or not book.asks or len(book.disputes) < 2 * 3:
+        if harasser is None or book is None or not book.queries or len(book.disputes) < 2 * 3:
             return False
         books[:] = [book]
         is_over = not any(one.is_open for one in book.disputes.values())
-        is_over &= all(one.ending != AskEnding.OPEN for one in book.asks.values())
+        is_over &= all(one.ending != QueryEnding.OPEN for one in book.queries.values())
         is_idle = not list(list_harassment(harasser.get_view(), harasser.state.head_block + 1))
         # What the submitter has folded is looked at in the end.
         is_over &= submitter.state.head_block >= harasser.state.head_block
@@ -154,13 +154,13 @@ async def test_honest_statements_outlive_whoever_harasses_them(
         assert {one.stage for one in book.disputes.values()} == {DisputeStage.CLEARED}
         assert all(len(one.shown) == len(one.demands) == LEAVES_MAX for one in book.disputes.values())
         assert {one.statement.draw is None for one in book.disputes.values()} == {True, False}
-        assert {one.ending for one in book.asks.values()} == {AskEnding.CLEARED}
+        assert {one.ending for one in book.queries.values()} == {QueryEnding.CLEARED}
         harasser = world.keys["harasser"].address.lower()
         assert {one.opener for one in book.disputes.values()} == {harasser}
         # What it staked on them is gone: half goes to the account that it made answer.
         happened = await read_happened(world)
-        opened = happened.list_events("DisputeOpened") + happened.list_events("AskOpened")
-        lost, accounts = {MoneyReason.LOST_DISPUTE, MoneyReason.ANSWERED_ASK}, game.money.accounts
+        opened = happened.list_events("DisputeOpened") + happened.list_events("QueryOpened")
+        lost, accounts = {MoneyReason.LOST_DISPUTE, MoneyReason.ANSWERED_QUERY}, game.money.accounts
         bonds = sum(wei for reason, wei in accounts[harasser].sums.items() if reason in lost)
         assert bonds == sum(one.arguments["bond_wei"] for one in opened)
         accused = {game.seats[one.seat].account for one in book.disputes.values()}

@@ -110,7 +110,7 @@ async def test_honest_statements_of_an_exact_task_outlive_whoever_harasses_them(
     (book,), (team,) = books, teams
     assert team.is_working and team._step_s is not None, "it has trained with its workers"
     team.close()
-    assert not any(seat.status == SeatStatus.CLOSED for seat in game.seats.values())
+    assert not any(seat.status == SeatStatus.CONVICTED for seat in game.seats.values())
     assert {one.stage for one in book.disputes.values()} == {DisputeStage.CLEARED}
     assert all(len(one.shown) == len(one.demands) == LEAVES_MAX for one in book.disputes.values())
     assert {one.statement.draw is None for one in book.disputes.values()} == {True, False}

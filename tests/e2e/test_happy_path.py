@@ -125,7 +125,7 @@ def _check_metrics(solver: Gauge, verifier: Gauge) -> None:
     assert solver.get("touchstone_seat_stake_tokens") == AMOUNTS.solver_stake / TOKEN_WEI
     assert verifier.get("touchstone_votes", "ACCEPT") > 0
     assert verifier.get("touchstone_fetched_bytes_total") > 0
-    assert verifier.get("touchstone_seat_status", "verifier", "open") == 1
+    assert verifier.get("touchstone_seat_status", "verifier", "active") == 1
 
 
 # --- Money --------------------------------------------------------------------------------------------------
@@ -148,5 +148,5 @@ async def withdraw(world: World, name: str) -> int:
     """The tokens of a party after it has withdrawn its credit, in wei."""
     async with open_game_chain(world.rpc_url, world.deployment, world.keys[name]) as chain:
         await chain.connection.request("evm_setAutomine", True)
-        await chain.purse.withdraw()
+        await chain.vault.withdraw()
         return int(await chain.token.balance_of(chain.address))

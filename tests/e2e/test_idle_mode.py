@@ -23,7 +23,7 @@ ROUNDS = 24
 PLAN = replace(
     TINY_PLAN,
     windows=replace(
-        TINY_PLAN.windows, train_min=1_000, train_max=1_000, audit_max=300, dispute=2_000, ask=9_000
+        TINY_PLAN.windows, train_min=1_000, train_max=1_000, audit_max=300, dispute=2_000, query=9_000
     ),
     rounds=ROUNDS,
     schedule=replace(TINY_PLAN.schedule, total_steps=ROUNDS * TINY_PLAN.inner_steps),

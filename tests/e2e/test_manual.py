@@ -245,7 +245,7 @@ async def set_up(people: dict[str, Person]) -> None:
 
 
 async def play(people: dict[str, Person]) -> None:
-    """The task, from its post to its end: the only solver leaves, so it stands still until it is over."""
+    """The task, from its post to its end: the only solver leaves, so it pauses until it is over."""
     await people["sue"].open("the submitter")
     while not (found := re.search(r"posted (0x[0-9a-f]{64})", people["sue"].read())):
         await asyncio.sleep(LOOK_S)

@@ -27,7 +27,7 @@ from touchstone.protocol.adapters.chain.deployment import GameDeployment, write_
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.logged_game import LoggedGame
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
 from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig
 from touchstone.scripts.network.contract_creation import deploy_game
@@ -38,11 +38,11 @@ from touchstone.step.plain_decoder import DecoderConfig
 TINY_MODEL = DecoderConfig(256, 16, 32, 1, 2, 1, 32)
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=130, train_max=240, audit_max=90, post=20, respond=60, dispute=600,
-    ask=2_100,
+    query=2_100,
 )  # fmt: skip
 AMOUNTS = GameAmounts(
     solver_stake=2_000, auditor_stake=500, solver_pay=100, audit_pay=10, late_pay=20, dropped_fee=60,
-    unserved_fee=70, contest_bond=300, ask_bond=40, dispute_bond=80, finder_cap=150,
+    unserved_fee=70, contest_bond=300, query_bond=40, dispute_bond=80, finder_cap=150,
 )  # fmt: skip
 TINY_PLAN = make_plan(
     model=TINY_MODEL,
@@ -172,7 +172,7 @@ async def open_world(folder: Path, names: Sequence[str]) -> AsyncIterator[World]
         try:
             deployer, path = AccountKey(Account.create()), folder / "deployment.json"
             await give_coin(connection, deployer.address, GRANT_COIN_WEI)
-            deployment = await deploy_game(connection, deployer, LIMITS_LOCAL, report=lambda _: None)
+            deployment = await deploy_game(connection, deployer, BOUNDS_LOCAL, report=lambda _: None)
             write_game_deployment(path, deployment)
             accounts = [key.address for key in keys.values()]
             await fund(connection, deployment, accounts, token_wei=GRANT_WEI)

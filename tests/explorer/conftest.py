@@ -8,24 +8,24 @@ import pytest
 from tests.explorer.plays import play_task
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 
 
 @pytest.fixture(scope="session")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
     """The contracts on an Anvil of their own."""
-    with open_round_chain(tmp_path_factory.mktemp("explorer"), LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path_factory.mktemp("explorer"), BOUNDS_LOCAL) as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def players(chain: RoundChain) -> list[Player]:
-    """Two tasks, played one after the other."""
-    return [play_task(chain, 11), play_task(chain, 12)]
+    """Two tasks, played one after the other. Both have accepted claims, and the first a seat that stays."""
+    return [play_task(chain, 14), play_task(chain, 15)]
 
 
 @pytest.fixture
 def own_chain(tmp_path: Path) -> Iterator[RoundChain]:
     """A chain that a test may take back."""
-    with open_round_chain(tmp_path / "chain", LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path / "chain", BOUNDS_LOCAL) as opened:
         yield opened

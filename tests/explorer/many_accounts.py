@@ -31,7 +31,7 @@ from touchstone.protocol.spec.game.enums import ProofKind, SeatRole
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.log_values import NO_DRAW
 from touchstone.protocol.spec.game.logged_game import LoggedGame
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import compute_seat_id
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
 from touchstone.protocol.spec.state_headers import StateHeader
@@ -101,7 +101,7 @@ def make_chain(live: Path | None = None, pace_s: float = 0.0) -> Any:
 
     return SimpleNamespace(
         address="",
-        limits=LIMITS_LOCAL,
+        bounds=BOUNDS_LOCAL,
         signing=SIGNING,
         deployment=DEPLOYMENT,
         connection=SimpleNamespace(code_at=find_code, call=find_code, head=find_head),
@@ -185,7 +185,7 @@ class ManyAccounts:
         self.log("StartAsked", first_round=0, beacon_block=self.block + 2)
         yield from self.pass_to(self.block + 3)
         self.begin()
-        self.log("StartSealed", randomness=make_word("start"))
+        self.log("StartDrawn", randomness=make_word("start"))
         self.log("RoundOpened", round=0, base_root=self.game.terms.root)
 
     def _play_round(self, index: int) -> Iterator[LogBatch]:

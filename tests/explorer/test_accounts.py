@@ -131,9 +131,10 @@ async def test_sums_stay_when_the_contracts_forget_rounds_and_a_fee_is_lost(
 ) -> None:
     """And votes are counted once, whoever has the seat's number later. (What rounds that are forgotten too
     early had earned is not known any more: the contracts forget none that is not settled.)"""
-    (explorer, browser), task = pages, players[0].twin.task
+    explorer, browser = pages
     view, before = explorer.view, await read_accounts(browser)
-    seat = next(seat for seat in view.state.games[task].seats.values() if seat.status != SeatStatus.CLOSED)
+    seated = [(task, seat) for task, game in view.state.games.items() for seat in game.seats.values()]
+    task, seat = next(one for one in seated if one[1].status != SeatStatus.CONVICTED)
     place = (view.next_block, 0, bytes(32), bytes(32))
     money = {"paid_wei": 0, "burned_wei": 0, "fee_wei": 7}
     settled = {"task": task, "seat": seat.number, "until_round": 0} | money

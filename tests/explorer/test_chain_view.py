@@ -23,8 +23,8 @@ from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.money_reasons import MoneyKind
-from touchstone.protocol.spec.game.purse import BURNED
 from touchstone.protocol.spec.game.round_machine import get_state_at
+from touchstone.protocol.spec.game.vault import BURNED
 
 SECRET_URL = "https://chain.example/key-of-the-operator"
 
@@ -69,7 +69,7 @@ async def test_all_games_are_told_with_their_money(
                 one = money.get(party.address, AccountMoney(party.address))
                 assert view.state.credits[party.address] == logged.brought[party.address] + one.change
             burned = view.state.games[task].money.burned
-            assert player.twin.state.purse.get_wei(BURNED) == sum(burned.values())
+            assert player.twin.state.vault.get_wei(BURNED) == sum(burned.values())
             (oldest,) = view.index.list_lines(task, (view.posted[task], 1 << 30), 1)
             assert "posts the task" in oldest[2]
 

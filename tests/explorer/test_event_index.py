@@ -33,7 +33,7 @@ async def test_a_file_holds_every_event_as_it_was(
     again = EventIndex(tmp_path / "index.sqlite", make_deployment(chain))
     assert list_all(again) == events and again.count_events() == len(events)
     assert [head.base_fee_wei for head in again.list_heads()] == [1 << 70]
-    opened = find_first(events, lambda one: one.name in ("DisputeOpened", "AskOpened", "Contested"))
+    opened = find_first(events, lambda one: one.name in ("DisputeOpened", "QueryOpened", "Contested"))
     name = opened.arguments.get("dispute") or opened.arguments["id"]
     assert again.list_of_subject(name) == [one for one in events if name in one.arguments.values()]
     again.close()

@@ -51,7 +51,7 @@ async def open_pages(chain: RoundChain, path: Path, names: Names | None = None) 
 @asynccontextmanager
 async def open_others(chain: RoundChain, path: Path) -> AsyncIterator[str]:
     """The same of a deployment file that names another contract as `evidence`."""
-    deployment = structs.replace(make_deployment(chain), evidence=chain.addresses["Asks"])
+    deployment = structs.replace(make_deployment(chain), evidence=chain.addresses["Queries"])
     async with (
         open_game_chain(chain.url, deployment, poll_s=0.02) as reader,
         open_explorer(reader, path / "others.sqlite", Names({})) as explorer,
@@ -116,7 +116,7 @@ async def test_the_status_says_whether_the_contracts_are_those_of_this_version(
         told = (await get(visitor, "/api/status"))["other_contracts"]
     # Game was created with the address of another contract as this part.
     assert "in the place of" in told["Evidence"] and "created by other code" in told["Game"]
-    assert "Purse" not in told
+    assert "Vault" not in told
 
 
 async def test_a_stake_is_locked_and_not_lost_and_pay_is_earned_before_it_is_settled(

@@ -38,7 +38,7 @@ from touchstone.protocol.spec.program_operations import Operation
 
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=600, train_max=900, audit_max=400, post=100, respond=200, dispute=3_000,
-    ask=8_400,
+    query=8_400,
 )  # fmt: skip
 """For a node that is started again some hundred times."""
 
@@ -174,7 +174,7 @@ class StakeWatch:
         game = submitter.state.games.get(self.world.task)
         if game is None:
             return False
-        open_ = [seat for seat in game.seats.values() if seat.status != SeatStatus.CLOSED]
+        open_ = [seat for seat in game.seats.values() if seat.status != SeatStatus.CONVICTED]
         self.sunk |= {s.number for s in open_ if get_stake(game, s.number) < get_required_stake(game, s.role)}
         return bool(self.guilty) and self.guilty <= list_closed(self.world, game)
 

@@ -39,10 +39,10 @@ async def test_an_endpoint_that_drops_what_it_takes_does_not_make_the_call_dear(
         return "0x" + 64 * "0"
 
     async with run_provider(net.rpc_url) as provider, open_account(net, provider.url, quick) as chain:
-        usual = await chain.purse.deposit(STAKE_WEI)
+        usual = await chain.vault.deposit(STAKE_WEI)
         await net.anvil("anvil_setBalance", chain.address, hex(COIN_WEI))
         provider.faults.append(drop)
-        dear = await chain.purse.deposit(STAKE_WEI)
+        dear = await chain.vault.deposit(STAKE_WEI)
     usual_wei, dear_wei = usual.fee_wei / usual.gas_used, dear.fee_wei / dear.gas_used
     assert dear_wei < 4 * usual_wei, f"{dear_wei / GWEI:,.1f} gwei a gas instead of {usual_wei / GWEI:,.1f}"
 
@@ -50,9 +50,9 @@ async def test_an_endpoint_that_drops_what_it_takes_does_not_make_the_call_dear(
 async def test_the_tip_that_an_endpoint_names_is_paid_within_bounds(net: TestChain) -> None:
     greedy = change("eth_maxPriorityFeePerGas", lambda found: hex(50_000 * GWEI))
     async with run_provider(net.rpc_url) as provider, open_account(net, provider.url) as chain:
-        usual = await chain.purse.deposit(STAKE_WEI)
+        usual = await chain.vault.deposit(STAKE_WEI)
         provider.faults.append(greedy)
-        dear = await chain.purse.deposit(STAKE_WEI)
+        dear = await chain.vault.deposit(STAKE_WEI)
     dear_wei = dear.fee_wei // dear.gas_used
     usual_wei = usual.fee_wei / usual.gas_used
     assert dear_wei < 1_000 * GWEI, f"{dear_wei / GWEI:,.0f} gwei a gas, usual is {usual_wei / GWEI:,.1f}"
@@ -70,7 +70,7 @@ async def test_the_least_tip_that_a_refusal_names_is_paid_within_bounds(net: Tes
             return PASS
 
         provider.faults.append(want_more)
-        dear = await chain.purse.deposit(STAKE_WEI)
+        dear = await chain.vault.deposit(STAKE_WEI)
     dear_wei = dear.fee_wei // dear.gas_used
     assert dear_wei < 1_000 * GWEI, f"{dear_wei / GWEI:,.0f} gwei a gas"
 

@@ -10,7 +10,7 @@ from eth_account import Account
 
 from tests.faults.provider import PASS, Refusal, Request, hide, run_provider
 from tests.faults.test_provider_sends import BY_HASH, RECEIPT, count, open_account
-from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, open_purse_chain, run_test_chain
+from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, open_vault_chain, run_test_chain
 from touchstone.protocol.adapters.chain.chain_client import Sending
 from touchstone.protocol.adapters.chain.transaction_queue import QUEUE_FILE
 from touchstone.protocol.adapters.chain.transactions import ResendPolicy
@@ -46,7 +46,7 @@ async def test_a_gateway_that_hands_in_twice_and_indexes_late_gets_nothing_twice
             return None if request.method == BY_HASH and sent == 1 else PASS
 
         provider.faults.extend([hand_in_twice, index_late])
-        await chain.purse.deposit(STAKE_WEI)
+        await chain.vault.deposit(STAKE_WEI)
         assert await count(net, chain) == (2, 1), "an approval, and the deposit once"
 
 
@@ -63,7 +63,7 @@ async def test_a_provider_that_counts_at_the_head_whatever_block_is_named_gets_n
     async with run_provider(net.rpc_url) as provider, open_account(net, provider.url) as chain:
         late = hide([RECEIPT, BY_HASH])
         provider.faults.extend([count_at_head, late])
-        depositing = asyncio.create_task(chain.purse.deposit(STAKE_WEI))
+        depositing = asyncio.create_task(chain.vault.deposit(STAKE_WEI))
         await asyncio.sleep(3.0)
         provider.faults.remove(late)
         await depositing
@@ -81,18 +81,18 @@ async def test_a_restart_forgets_nothing_that_waits(net: TestChain, tmp_path: Pa
         return PASS
 
     async with run_provider(net.rpc_url) as provider:
-        async with open_purse_chain(provider.url, deployment, key, sending=sending) as chain:
-            await chain.token.approve(deployment.purse, 2**256 - 1)
+        async with open_vault_chain(provider.url, deployment, key, sending=sending) as chain:
+            await chain.token.approve(deployment.vault, 2**256 - 1)
             await net.anvil("evm_setAutomine", False)
-            depositing = asyncio.create_task(chain.purse.deposit(STAKE_WEI))
+            depositing = asyncio.create_task(chain.vault.deposit(STAKE_WEI))
             while await net.chain.connection.transaction_count(chain.address, "pending") < 2:
                 await asyncio.sleep(0.05)
             depositing.cancel()
             await asyncio.gather(depositing, return_exceptions=True)
         provider.faults.append(count_waiting)
-        async with open_purse_chain(provider.url, deployment, key, sending=sending) as chain:
+        async with open_vault_chain(provider.url, deployment, key, sending=sending) as chain:
             provider.faults.clear()
             await net.anvil("evm_setIntervalMining", 1)
             async with asyncio.timeout(20.0):
-                await chain.purse.deposit(STAKE_WEI)
+                await chain.vault.deposit(STAKE_WEI)
             assert await count(net, chain) == (2, 1), "an approval, and the deposit once"

@@ -40,7 +40,7 @@ async def deposit_after(net: TestChain, fault: Any) -> tuple[int, int, list[str]
         for _ in range(3):
             try:
                 async with asyncio.timeout(8.0):
-                    await chain.purse.deposit(STAKE_WEI)
+                    await chain.vault.deposit(STAKE_WEI)
             except Exception as error:
                 failed.append(f"{type(error).__name__}: {error}"[:150])
             provider.faults.clear()
@@ -79,7 +79,7 @@ async def test_a_number_that_is_called_used_for_a_while_costs_no_transactions(ne
         provider.faults.append(refuse(Refusal("nonce too low"), 1.0, ["eth_sendRawTransaction"], times=30))
         try:
             async with asyncio.timeout(20.0):
-                await chain.purse.deposit(STAKE_WEI)
+                await chain.vault.deposit(STAKE_WEI)
         except TimeoutError:
             pass
         mined, credit = await count(net, chain)
@@ -92,13 +92,13 @@ async def test_a_receipt_of_a_block_that_is_not_there_does_not_end_all_duties(ne
         provider.faults.append(change(RECEIPT, lambda found: found and {**found, "blockNumber": hex(10**12)}))
         try:
             async with asyncio.timeout(5.0):
-                await chain.purse.deposit(STAKE_WEI)
+                await chain.vault.deposit(STAKE_WEI)
         except TimeoutError:
             pass
         provider.faults.clear()
         # As `GameChain.note` does with the next folded block.
         chain.connection.floor = (await net.chain.head()).number
-        await chain.purse.deposit(STAKE_WEI)
+        await chain.vault.deposit(STAKE_WEI)
         head = (await net.chain.head()).number
         assert chain.mined_block <= head, f"no duty is looked at again before block {chain.mined_block:,}"
 
@@ -119,9 +119,9 @@ async def test_a_made_up_receipt_in_a_made_up_block_beyond_the_head_is_not_belie
         provider.faults += [answer, change(RECEIPT, lambda found: found and {**found, **move})]
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(3.0):
-                await chain.purse.deposit(STAKE_WEI)
+                await chain.vault.deposit(STAKE_WEI)
         provider.faults.clear()
-        await chain.purse.deposit(STAKE_WEI)
+        await chain.vault.deposit(STAKE_WEI)
         head = (await net.chain.head()).number
         assert chain.mined_block <= head and chain.connection.floor <= head
         assert await count(net, chain) == (2, 1), "the same transaction was waited for"

@@ -62,7 +62,7 @@ class Reader:
 async def act(net: TestChain, depth: int) -> None:
     """Blocks with events and without, one by one and several at once, and a reorg."""
     for number in range(DEPOSITS):
-        await net.chain.purse.deposit((number + 1) * STAKE_WEI)
+        await net.chain.vault.deposit((number + 1) * STAKE_WEI)
         if number % 3 == 2:
             await net.anvil("anvil_mine", number)
         if number == DEPOSITS // 2 and depth:
@@ -206,7 +206,7 @@ async def test_provider_without_batches_is_asked_one_by_one(net: TestChain) -> N
 
             connection.providers.endpoints[0].ask_together = ask_one  # type: ignore[method-assign]
             await net.anvil("anvil_mine", 30)
-            await net.chain.purse.deposit(STAKE_WEI)
+            await net.chain.vault.deposit(STAKE_WEI)
             reader = Reader(connection, net)
             await reader.read_up_to((await net.chain.head()).number)
             assert name_places(reader.events) == name_places(await net.chain.read_events(0, reader.head))
@@ -218,7 +218,7 @@ async def test_provider_that_answers_nothing_is_replaced_by_another_endpoint(net
         connection = Connection([bad.url, "http://127.0.0.1:1", net.rpc_url], POLL_S)
         reader = Reader(connection, net)
         for _ in range(6):
-            await net.chain.purse.deposit(STAKE_WEI)
+            await net.chain.vault.deposit(STAKE_WEI)
             await reader.read_up_to((await net.chain.head()).number)
         assert len(reader.events) == 6
         await connection.close()
@@ -235,7 +235,7 @@ async def test_provider_that_is_stuck_or_tells_of_blocks_to_come_is_left_aside(n
                 connection = Connection(urls, POLL_S)
                 reader = Reader(connection, net)
                 for _ in range(3):
-                    await net.chain.purse.deposit(STAKE_WEI)
+                    await net.chain.vault.deposit(STAKE_WEI)
                     await reader.read_up_to((await net.chain.head()).number)
                 assert name_places(reader.events) == name_places(await net.chain.read_events(0, reader.head))
                 await connection.close()
@@ -287,9 +287,9 @@ def make_up(real: dict[str, Any], deposit: dict[str, Any], ahead: int) -> Fault:
 @pytest.mark.parametrize("ahead", [5, 1 << 40])
 async def test_blocks_that_one_of_two_endpoints_makes_up_are_not_folded(net: TestChain, ahead: int) -> None:
     """The lower head counts: what only one of them has, nobody folds. The gate is open meanwhile."""
-    await net.chain.purse.deposit(STAKE_WEI)
+    await net.chain.vault.deposit(STAKE_WEI)
     real = await net.chain.connection.request(BLOCK, "latest", False)
-    chosen = {"address": net.chain.purse.address, "blockHash": real["hash"]}
+    chosen = {"address": net.chain.vault.address, "blockHash": real["hash"]}
     [deposit] = await net.chain.connection.request("eth_getLogs", chosen)
     async with open_both(net, make_up(real, deposit, ahead)) as connection:
         reader, gate = Reader(connection, net), Gate(connection)
@@ -300,7 +300,7 @@ async def test_blocks_that_one_of_two_endpoints_makes_up_are_not_folded(net: Tes
             # The chain rests meanwhile: a far head is looked at, until the other one tells of something new.
             reading = asyncio.ensure_future(reader.read_up_to(reader.head + 1))
             await asyncio.sleep(0.3)
-            await net.chain.purse.deposit(STAKE_WEI)
+            await net.chain.vault.deposit(STAKE_WEI)
             async with asyncio.timeout(20.0):
                 await reading
         assert reader.head == (await net.chain.head()).number
@@ -310,7 +310,7 @@ async def test_blocks_that_one_of_two_endpoints_makes_up_are_not_folded(net: Tes
 @pytest.mark.parametrize("depth", [0, 100])
 async def test_logs_that_one_of_two_endpoints_leaves_out_are_waited_for(net: TestChain, depth: int) -> None:
     """Near the head and deep below it. Nobody can tell which one is right: both are named to the operator."""
-    await net.chain.purse.deposit(STAKE_WEI)
+    await net.chain.vault.deposit(STAKE_WEI)
     await net.anvil("anvil_mine", depth)
     async with run_provider(net.rpc_url, change("eth_getLogs", lambda found: [])) as bad:
         connection = Connection([bad.url, net.rpc_url], POLL_S)
@@ -329,9 +329,9 @@ async def test_logs_that_one_of_two_endpoints_leaves_out_are_waited_for(net: Tes
 
 async def test_logs_beyond_the_range_that_was_asked_for_are_folded_once(net: TestChain) -> None:
     """A gateway that splits ranges at bounds of its own cache answers with more than was asked for."""
-    await net.chain.purse.deposit(STAKE_WEI)
+    await net.chain.vault.deposit(STAKE_WEI)
     await net.anvil("anvil_mine", 70)
-    await net.chain.purse.deposit(STAKE_WEI)
+    await net.chain.vault.deposit(STAKE_WEI)
 
     async def widen(request: Request) -> Any:
         if request.method == "eth_getLogs" and "toBlock" in request.params[0]:
@@ -357,7 +357,7 @@ ONE_ODD: dict[str, Fault] = {
 
 @pytest.mark.parametrize("name", ONE_ODD)
 async def test_one_of_two_endpoints_is_enough_to_read(net: TestChain, name: str) -> None:
-    await net.chain.purse.deposit(STAKE_WEI)
+    await net.chain.vault.deposit(STAKE_WEI)
     async with open_both(net, ONE_ODD[name]) as connection:
         await check_deployment(connection, net.chain.deployment)
         assert len(await read_all(net, connection)) == 1
@@ -367,7 +367,7 @@ async def test_a_call_is_sent_where_one_of_two_endpoints_refuses_all(net: TestCh
     async with run_provider(net.rpc_url) as bad, open_account(net, bad.url) as chain:
         chain.connection.providers.endpoints.append(Endpoint(net.rpc_url, 5.0))
         bad.faults.append(refuse(Refusal("Must be authenticated!")))
-        await chain.purse.deposit(STAKE_WEI)
+        await chain.vault.deposit(STAKE_WEI)
         assert await count(net, chain) == (2, 1)
 
 
@@ -380,9 +380,9 @@ async def test_a_gateway_that_refuses_several_requests_once_is_asked_so_again(
         await net.anvil("anvil_mine", 3)
         chain.connection.floor = (await chain.head()).number
         provider.faults.append(refuse(HttpRefusal(status), times=1))
-        await chain.purse.credit_of(chain.address)
+        await chain.vault.credit_of(chain.address)
         assert not chain.connection.providers.lacks
-        await chain.purse.deposit(STAKE_WEI)
+        await chain.vault.deposit(STAKE_WEI)
         provider.faults.append(lag(1, 0.5))
-        credits = {await chain.purse.credit_of(chain.address) for _ in range(12)}
+        credits = {await chain.vault.credit_of(chain.address) for _ in range(12)}
     assert credits == {STAKE_WEI}

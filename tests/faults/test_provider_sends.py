@@ -27,7 +27,7 @@ from tests.faults.provider import (
     refuse,
     run_provider,
 )
-from tests.protocol.adapters.anvil import STAKE_WEI, PurseChain, TestChain, open_purse_chain, run_test_chain
+from tests.protocol.adapters.anvil import STAKE_WEI, TestChain, VaultChain, open_vault_chain, run_test_chain
 from touchstone.protocol.adapters.chain.chain_client import Sending
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.chain.rpc import Endpoint
@@ -50,28 +50,28 @@ async def net(tmp_path: Path) -> AsyncIterator[TestChain]:
 
 
 @asynccontextmanager
-async def open_account(net: TestChain, rpc_url: str, sending: Sending = PATIENT) -> AsyncIterator[PurseChain]:
+async def open_account(net: TestChain, rpc_url: str, sending: Sending = PATIENT) -> AsyncIterator[VaultChain]:
     """A new account with money, which sends through `rpc_url`."""
     key, deployment = AccountKey(Account.create()), net.chain.deployment
     await fund(net.chain.connection, deployment, [key.address])
-    async with open_purse_chain(net.rpc_url, deployment, key) as direct:
-        await direct.token.approve(deployment.purse, 2**256 - 1)
-    async with open_purse_chain(rpc_url, deployment, key, sending=sending) as chain:
+    async with open_vault_chain(net.rpc_url, deployment, key) as direct:
+        await direct.token.approve(deployment.vault, 2**256 - 1)
+    async with open_vault_chain(rpc_url, deployment, key, sending=sending) as chain:
         yield chain
 
 
-async def count(net: TestChain, chain: PurseChain) -> tuple[int, int]:
+async def count(net: TestChain, chain: VaultChain) -> tuple[int, int]:
     """Transactions of an account, and its credit in stakes."""
     mined = await net.chain.connection.transaction_count(chain.address, "latest")
-    return mined, await net.chain.purse.credit_of(chain.address) // STAKE_WEI
+    return mined, await net.chain.vault.credit_of(chain.address) // STAKE_WEI
 
 
-async def act(chain: PurseChain) -> None:
+async def act(chain: VaultChain) -> None:
     """Some deposits. What fails is tried again, as the loop of a node does."""
     for _ in range(DEPOSITS):
         while True:
             try:
-                await chain.purse.deposit(STAKE_WEI)
+                await chain.vault.deposit(STAKE_WEI)
                 break
             except (ContractRefused, EnvironmentFault) as fault:
                 if isinstance(fault, EnvironmentFault) and not fault.retryable:
@@ -117,7 +117,7 @@ async def test_provider_that_shows_no_receipt_gets_nothing_twice(net: TestChain,
         run_provider(net.rpc_url, hide(hidden)) as provider,
         open_account(net, provider.url) as chain,
     ):
-        sending = asyncio.create_task(chain.purse.deposit(STAKE_WEI))
+        sending = asyncio.create_task(chain.vault.deposit(STAKE_WEI))
         while provider.asked.count("eth_getBlockByNumber") + provider.asked.count(BY_HASH) < 12:
             await asyncio.sleep(0.05)
         assert await count(net, chain) == (2, 1) and not sending.done()
@@ -152,7 +152,7 @@ async def test_provider_that_forgets_what_it_took_is_given_it_again(
 
     async with run_provider(net.rpc_url) as provider, open_account(net, provider.url, slow) as chain:
         provider.faults.append(forget)
-        await chain.purse.deposit(STAKE_WEI)
+        await chain.vault.deposit(STAKE_WEI)
         assert len({*taken}) == 1 and await count(net, chain) == (2, 1)
 
 
@@ -162,7 +162,7 @@ async def test_provider_that_told_of_too_few_transactions_holds_up_no_later_call
 ) -> None:
     """It was on another chain for a moment, in which it took what was signed with a number that is used."""
     async with run_provider(net.rpc_url) as provider, open_account(net, provider.url) as chain:
-        await chain.purse.deposit(STAKE_WEI)
+        await chain.vault.deposit(STAKE_WEI)
         await net.anvil("anvil_mine", 20)
         sender = chain.sender
         assert sender is not None
@@ -176,7 +176,7 @@ async def test_provider_that_told_of_too_few_transactions_holds_up_no_later_call
             return "0x0" if request.method == "eth_getTransactionCount" else PASS
 
         provider.faults.append(be_elsewhere)
-        await chain.purse.deposit(STAKE_WEI)
+        await chain.vault.deposit(STAKE_WEI)
         assert await count(net, chain) == (3, 2) and sender.queue.list_all() == []
 
 
@@ -234,7 +234,7 @@ async def test_provider_whose_fees_rise_holds_up_no_later_call(net: TestChain, t
     ):
         await net.anvil("evm_setAutomine", False)
         before = await count(net, chain)
-        sending = [asyncio.create_task(chain.purse.deposit(STAKE_WEI)) for _ in range(4)]
+        sending = [asyncio.create_task(chain.vault.deposit(STAKE_WEI)) for _ in range(4)]
         while await net.chain.connection.transaction_count(chain.address, "pending") < before[0] + 4:
             await asyncio.sleep(0.02)
         async with raise_base_fee(net, times):
@@ -251,7 +251,7 @@ async def test_provider_that_names_the_tip_that_it_wants_gets_it(net: TestChain)
         open_account(net, provider.url, generous) as chain,
     ):
         provider.faults.append(emulate_pool(net, needs_tip_wei=wanted_wei))
-        receipt = await chain.purse.deposit(STAKE_WEI)
+        receipt = await chain.vault.deposit(STAKE_WEI)
     assert receipt.fee_wei // receipt.gas_used >= wanted_wei
 
 
@@ -270,7 +270,7 @@ async def test_provider_without_a_tip_or_a_fee_history_has_a_gas_price(net: Test
             run_provider(net.rpc_url, refuse(no_method, 1.0, methods), refuse_pending) as provider,
             open_account(net, provider.url) as chain,
         ):
-            await chain.purse.deposit(STAKE_WEI)
+            await chain.vault.deposit(STAKE_WEI)
             assert await count(net, chain) == (2, 1)
             assert set(methods) | {"pending"} <= chain.connection.providers.lacks
 
@@ -280,7 +280,7 @@ async def test_provider_s_fees_above_the_operator_s_cap_are_not_paid_and_that_is
     capped = Sending(ResendPolicy(resend_after_s=0.2, attempts=4), cap_wei=6 * base_fee)
     async with open_account(net, net.rpc_url, capped) as chain, raise_base_fee(net, 10):
         with pytest.raises(EnvironmentFault, match="not mined"):
-            await chain.purse.deposit(STAKE_WEI)
+            await chain.vault.deposit(STAKE_WEI)
         assert chain.sender is not None and chain.sender.is_capped
         [waiting] = chain.sender.queue.list_all()
         assert waiting.fee.max_fee_wei <= 6 * base_fee
@@ -293,7 +293,7 @@ async def test_provider_tells_a_nonce_too_high_or_too_low_for_a_moment(net: Test
             open_account(net, provider.url) as chain,
         ):
             provider.faults.append(refuse(Refusal(words), 1.0, ["eth_sendRawTransaction"], times=2))
-            await chain.purse.deposit(STAKE_WEI)
+            await chain.vault.deposit(STAKE_WEI)
             assert (await count(net, chain))[1] == 1
 
 
@@ -324,8 +324,8 @@ async def test_provider_that_is_silent_may_have_taken_what_another_refuses(net: 
         chain.connection.providers.endpoints.append(Endpoint(second.url, 5.0))
         await net.anvil("evm_setAutomine", False)
         with pytest.raises(EnvironmentFault, match="exceeds the configured cap"):
-            await chain.purse.deposit(STAKE_WEI)
-        again = asyncio.create_task(chain.purse.deposit(STAKE_WEI))
+            await chain.vault.deposit(STAKE_WEI)
+        again = asyncio.create_task(chain.vault.deposit(STAKE_WEI))
         await asyncio.sleep(0.3)
         await net.anvil("evm_setIntervalMining", 1)
         await again
@@ -345,5 +345,5 @@ async def test_provider_that_has_a_call_already_outweighs_one_that_refuses_it(ne
         open_account(net, first.url) as chain,
     ):
         chain.connection.providers.endpoints.append(Endpoint(second.url, 5.0))
-        await chain.purse.deposit(STAKE_WEI)
+        await chain.vault.deposit(STAKE_WEI)
         assert await count(net, chain) == (2, 1)

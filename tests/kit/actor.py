@@ -186,8 +186,8 @@ class Actor:
         """Asks the signer of a vote to show a leaf; returns the query's number."""
         state = self.world.state
         number = get_drawn_seat(state, state.rounds[ref.round], ref.slot, ref.draw or 0, ref.rank)
-        due = state.terms.amounts.ask_bond * (1 + sum(one.seat == number for one in state.asks.values()))
-        self.send(calls.AskSigner(ref, word, leaf, more.pop("bond", due), **more))
+        due = state.terms.amounts.query_bond * (1 + sum(one.seat == number for one in state.queries.values()))
+        self.send(calls.QueryVote(ref, word, leaf, more.pop("bond", due), **more))
         return state.next_number
 
     def queries_otherwise(self, refused: str, ref: StatementRef, signer: str = "", **lies: Any) -> None:
@@ -203,15 +203,15 @@ class Actor:
             sign_statement(world.get_party(signer).key, vote, world.signing) if is_signed else bytes(64)
         )
         signed = list_words(vote), signature[:32], signature[32:]
-        world.send_refused(refused, self.name, "Asks", "ask", world.task, signed, 0, 1_000)
+        world.send_refused(refused, self.name, "Queries", "queryVote", world.task, signed, 0, 1_000)
 
     def answers_query(self, query: int, **facts: Any) -> None:
         """Shows the leaf."""
-        self.send(calls.AnswerAsk(query, **facts))
+        self.send(calls.AnswerQuery(query, **facts))
 
     def ends_query(self, query: int) -> None:
         """Says that nobody answered in time."""
-        self.send(calls.EndAsk(query))
+        self.send(calls.EndQuery(query))
 
     def disputes(self, ref: StatementRef, **more: Any) -> int:
         """Disputes a claim or a vote; returns the dispute's number."""
@@ -280,21 +280,21 @@ class Actor:
         world = self.world
         played, running = world.disputes.get(dispute), world.state.disputes.get(dispute)
         seat = None if running is None else world.state.seats[running.seat]
-        is_closed = seat is not None and seat.status == SeatStatus.CLOSED
+        is_closed = seat is not None and seat.status == SeatStatus.CONVICTED
         if running is not None and played is not None and not is_closed and world.block <= played.clock:
             world._expect("NotLate", f"the end of dispute {dispute}")
-            self._moves(dispute, ("end", ()))
+            self._moves(dispute, ("endDispute", ()))
             return
         is_answer = played is not None and played.stage in ANSWERS
         outcome = GameOutcome.CONVICTED if is_answer else GameOutcome.CLEARED
         self.send(calls.EndDispute(dispute, outcome=outcome))
 
     # Proofs
-    def seals_proof(self, ref: StatementRef, proof: ProofKind, made: ContractCall | None = None) -> bytes:
+    def commits_proof(self, ref: StatementRef, proof: ProofKind, made: ContractCall | None = None) -> bytes:
         """Seals a proof, so that who copies it gains nothing; returns its digest. made: the proof, where it
         is not the world's."""
         digest = self.compute_digest(made or self.world.proofs.write(ref, proof))
-        self.send(calls.SealProof(digest))
+        self.send(calls.CommitProof(digest))
         return digest
 
     def compute_digest(self, made: ContractCall) -> bytes:
@@ -307,7 +307,7 @@ class Actor:
         self, ref: StatementRef, proof: ProofKind, made: ContractCall | None = None, **facts: Any
     ) -> None:
         """Seals a proof, and brings it a block later."""
-        self.seals_proof(ref, proof, made)
+        self.commits_proof(ref, proof, made)
         self.world.passes()
         self.proves(ref, proof, made, **facts)
 
@@ -321,7 +321,7 @@ class Actor:
     def fails_to_convict(self, ref: StatementRef, proof: ProofKind, *tried: tuple[ContractCall, str]) -> None:
         """Seals all these proofs, and brings each a block later: it is refused for its reason."""
         for made, _ in tried:
-            self.seals_proof(ref, proof, made)
+            self.commits_proof(ref, proof, made)
         self.world.passes()
         for made, reason in tried:
             with self.world.refuses("ProofInvalid", reason):

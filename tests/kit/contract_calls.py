@@ -38,8 +38,8 @@ ContractCall = tuple[Any, ...]
 class ContractCalls(ABC):
     """Writes the calls of one task.
 
-    parties: by name; ids: of contests, asks and disputes on the chain by the machine's number; questions: of
-    asks by the same; behind: the two nodes below an outer root; count: calls so far, which makes salts."""
+    parties: by name; ids: of contests, queries and disputes on the chain by the machine's number; questions:
+    of queries by the same; behind: the two nodes below an outer root; count: calls so far, for salts."""
 
     task: bytes
     signing: SigningDomain
@@ -66,35 +66,37 @@ class ContractCalls(ABC):
 
     def prepare(self, call: GameCall, block: int, sender: str) -> GameCall:
         """The call with the facts that the chain will find."""
-        if isinstance(call, calls.SealStart | calls.SealRound | calls.SealAudits | calls.SealClosing):
+        if isinstance(call, calls.DrawStart | calls.DrawRound | calls.DrawAudits | calls.DrawClosing):
             decisive = self._decisive(call, block)
             if decisive is None or decisive >= block:
                 return call
             return replace(call, randomness=self.get_header(decisive)[1])
         if isinstance(call, calls.EndDispute) and call.dispute in self.ids:
             return replace(call, outcome=GameOutcome.CONVICTED)
-        if isinstance(call, calls.AskSigner):
+        if isinstance(call, calls.QueryVote):
             return replace(call, is_leaf=call.leaf == 0, is_new=not self._is_asked(call, sender))
         return call
 
-    def _is_asked(self, call: calls.AskSigner, sender: str) -> bool:
+    def _is_asked(self, call: calls.QueryVote, sender: str) -> bool:
         """Whether the sender has asked this of the same vote, and no answer has ended it."""
         asked = (call.statement, call.word, call.leaf, self.parties[sender].address)
-        return asked in {(one.statement, one.word, one.leaf, one.asker) for one in self.state.asks.values()}
+        return asked in {
+            (one.statement, one.word, one.leaf, one.asker) for one in self.state.queries.values()
+        }
 
     def _decisive(self, call: GameCall, block: int) -> int | None:
         """The block whose randomness a seal takes."""
         state = get_state_at(self.state, block)
-        if isinstance(call, calls.SealStart):
+        if isinstance(call, calls.DrawStart):
             return state.start.beacon_block if state.start else None
-        if isinstance(call, calls.SealClosing):
+        if isinstance(call, calls.DrawClosing):
             from_block = get_closing_from(state, block)
             return None if from_block is None else compute_draw_window(state, from_block)[0] - 1
-        assert isinstance(call, calls.SealRound | calls.SealAudits)
+        assert isinstance(call, calls.DrawRound | calls.DrawAudits)
         game_round = state.rounds.get(call.round)
         if game_round is None:
             return None
-        if isinstance(call, calls.SealRound):
+        if isinstance(call, calls.DrawRound):
             return game_round.beacon_block
         return None if game_round.closed is None else compute_draw_window(state, game_round.closed)[0] - 1
 
@@ -103,10 +105,10 @@ class ContractCalls(ABC):
         return b"" if decisive is None or decisive >= self.get_block() else self.get_header(decisive)[0]
 
     def _write_deposit(self, call: calls.Deposit) -> tuple[Any, ...]:
-        return "Purse", "deposit", call.wei
+        return "Vault", "deposit", call.wei
 
     def _write_withdraw_credit(self, call: GameCall) -> tuple[Any, ...]:
-        return "Purse", "withdraw"
+        return "Vault", "withdraw"
 
     def _write_join_seat(self, call: calls.JoinSeat) -> tuple[Any, ...]:
         return "Seats", "join", self.task, int(call.role), call.wei
@@ -127,7 +129,7 @@ class ContractCalls(ABC):
     def _write_halt_task(self, call: GameCall) -> tuple[Any, ...]:
         return "Rounds", "halt", self.task
 
-    def _write_close_game(self, call: GameCall) -> tuple[Any, ...]:
+    def _write_close_task(self, call: GameCall) -> tuple[Any, ...]:
         return "Tasks", "closeTask", self.task
 
     def _write_free_epoch(self, call: GameCall) -> tuple[Any, ...]:
@@ -136,17 +138,17 @@ class ContractCalls(ABC):
     def _write_start_rounds(self, call: GameCall) -> tuple[Any, ...]:
         return "Rounds", "start", self.task
 
-    def _write_seal_start(self, call: GameCall) -> tuple[Any, ...]:
-        return "Rounds", "sealStart", self.task, self._header(call)
+    def _write_draw_start(self, call: GameCall) -> tuple[Any, ...]:
+        return "Rounds", "drawStart", self.task, self._header(call)
 
-    def _write_seal_round(self, call: calls.SealRound) -> tuple[Any, ...]:
-        return "Rounds", "sealRound", self.task, call.round, self._header(call)
+    def _write_draw_round(self, call: calls.DrawRound) -> tuple[Any, ...]:
+        return "Rounds", "drawRound", self.task, call.round, self._header(call)
 
-    def _write_seal_audits(self, call: calls.SealAudits) -> tuple[Any, ...]:
-        return "Rounds", "sealAudits", self.task, call.round, self._header(call)
+    def _write_draw_audits(self, call: calls.DrawAudits) -> tuple[Any, ...]:
+        return "Rounds", "drawAudits", self.task, call.round, self._header(call)
 
-    def _write_seal_closing(self, call: GameCall) -> tuple[Any, ...]:
-        return "Rounds", "sealClosing", self.task, self._header(call)
+    def _write_draw_closing(self, call: GameCall) -> tuple[Any, ...]:
+        return "Rounds", "drawClosing", self.task, self._header(call)
 
     def _write_commit_round(self, call: calls.CommitRound) -> tuple[Any, ...]:
         words = (call.base_root, call.beacon, call.claim_root, call.segments)
@@ -240,7 +242,7 @@ class ContractCalls(ABC):
     def _write_end_root_contest(self, call: calls.EndRootContest) -> tuple[Any, ...]:
         return "Contests", "endContest", self.task, self.ids.get(call.contest, bytes(32))
 
-    def _write_ask_signer(self, call: calls.AskSigner) -> tuple[Any, ...] | None:
+    def _write_query_vote(self, call: calls.QueryVote) -> tuple[Any, ...] | None:
         game_round = self.state.rounds.get(call.statement.round)
         ref = call.statement
         drawn = None if game_round is None or ref.draw is None else get_drawn_seat(
@@ -250,11 +252,11 @@ class ContractCalls(ABC):
             return None
         vote, _, auditor = self._vote(ref, call.word, call.leaf)
         handed = hand_vote(vote, None, auditor, self.signing)
-        return "Asks", "ask", self.task, (list_words(vote), *handed[-2:]), call.leaf, call.bond_limit
+        return "Queries", "queryVote", self.task, (list_words(vote), *handed[-2:]), call.leaf, call.bond_limit
 
-    def _write_end_ask(self, call: calls.EndAsk) -> tuple[Any, ...] | None:
-        question = self.questions.get(call.ask)
-        return None if question is None else ("Asks", "endAsk", self.task, question)
+    def _write_end_query(self, call: calls.EndQuery) -> tuple[Any, ...] | None:
+        question = self.questions.get(call.query)
+        return None if question is None else ("Queries", "endQuery", self.task, question)
 
     def _write_dispute_statement(self, call: calls.DisputeStatement) -> tuple[Any, ...] | None:
         ref = call.statement
@@ -272,7 +274,7 @@ class ContractCalls(ABC):
         )
 
     def _write_end_dispute(self, call: calls.EndDispute) -> tuple[Any, ...] | None:
-        return "Disputes", "end", self.task, self.ids.get(call.dispute, bytes(32))
+        return "Disputes", "endDispute", self.task, self.ids.get(call.dispute, bytes(32))
 
     def make_root(self, *about: object) -> bytes:
         """An outer root, of which this remembers what is behind it."""
@@ -287,7 +289,7 @@ class ContractCalls(ABC):
 
     def _write_answer_contest(self, call: calls.AnswerContest) -> tuple[Any, ...]:
         name = self.ids.get(call.contest, bytes(32))
-        return "Contests", "answer", self.task, name, self._nodes(call.contest)
+        return "Contests", "answerContest", self.task, name, self._nodes(call.contest)
 
     def _write_name_child(self, call: calls.NameChild) -> tuple[Any, ...]:
         name = self.ids.get(call.contest, bytes(32))

@@ -9,7 +9,7 @@ from touchstone.protocol.adapters.chain.creation import (
     find_constructor,
 )
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 
 DEPLOYER = "0x00000000000000000000000000000000deadbee1"
 CHAIN_ID = 31_337
@@ -28,7 +28,7 @@ def list_arguments() -> dict[str, bytes]:
     """Returns the encoded arguments of each constructor."""
     where = {**list_addresses(), "token": list_addresses()["DevToken"]}
     return {
-        name: compute_game_code(name, where, LIMITS_LOCAL).removeprefix(load_bytecode(name))
+        name: compute_game_code(name, where, BOUNDS_LOCAL).removeprefix(load_bytecode(name))
         if find_constructor(name)
         else b""
         for name in NAMES

@@ -43,7 +43,7 @@ from touchstone.protocol.compute.batches import Corpus, open_corpus
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
 from touchstone.protocol.spec.game.inner_contest import ContestFolds
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.merkle import compute_depth
 from touchstone.protocol.spec.task_spec import TaskSpec
@@ -72,7 +72,7 @@ class FakeChain:
     item in a call's lists."""
 
     def __init__(self, address: str) -> None:
-        self.address, self.signing, self.limits, self.item_gas = address, SIGNING, LIMITS_LOCAL, 0
+        self.address, self.signing, self.bounds, self.item_gas = address, SIGNING, BOUNDS_LOCAL, 0
         self.sent: list[tuple[str, tuple[Any, ...]]] = []
         self.gate = Gate(cast(Connection, None))
 
@@ -81,8 +81,8 @@ class FakeChain:
 
     async def deposit_missing(self, wei: int) -> None:
         """Out of a `Wallet` where a test has put one; else the credit is there."""
-        if "purse" in vars(self):
-            await self.purse.deposit_missing(wei)
+        if "vault" in vars(self):
+            await self.vault.deposit_missing(wei)
 
     def __getattr__(self, contract: str) -> Any:
         return _FakeContract(self.sent, contract, self.item_gas)
@@ -266,7 +266,7 @@ def make_view(
     """Returns what a decision may look at: a node without records, but for what is named."""
     journal, found = cast(Any, NoJournal()), cast(Any, game)
     if state is None:
-        state = ChainState(account, LIMITS_LOCAL, SIGNING, head_block=head_block)
+        state = ChainState(account, BOUNDS_LOCAL, SIGNING, head_block=head_block)
         state.inner[task], state.contests[task] = InnerBook(10), ContestFolds(5)
     domain = b"" if game is None else game.terms.domain
     return View(

@@ -14,7 +14,11 @@ from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.assignments import list_draws
 from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes, list_mergeable
 from touchstone.protocol.spec.game.enums import ClaimStatus, RoundPhase
-from touchstone.protocol.spec.game.purse import (
+from touchstone.protocol.spec.game.round_machine import get_state_at
+from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState
+from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
+from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round, is_over
+from touchstone.protocol.spec.game.vault import (
     BURNED,
     ESCROW,
     REVENUE,
@@ -24,10 +28,6 @@ from touchstone.protocol.spec.game.purse import (
     restitution_of,
     stake_of,
 )
-from touchstone.protocol.spec.game.round_machine import get_state_at
-from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState
-from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
-from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round, is_over
 from touchstone.protocol.spec.statements import VoteWord
 
 RESTITUTIONS = 4
@@ -65,21 +65,21 @@ def list_words(one: Sent, accounts: Sequence[str], seats: Sequence[int]) -> Word
 
 
 def _list_money(state: GameState, accounts: Sequence[str]) -> Words:
-    wei = state.purse.wei
+    wei = state.vault.wei
     for account in accounts:
-        yield f"credit of {account}", state.purse.get_wei(credit_of(account))
-    yield "burned", state.purse.get_wei(BURNED)
-    yield "escrow", state.purse.get_wei(ESCROW)
+        yield f"credit of {account}", state.vault.get_wei(credit_of(account))
+    yield "burned", state.vault.get_wei(BURNED)
+    yield "escrow", state.vault.get_wei(ESCROW)
     yield "stakes", sum(held for pot, held in wei.items() if pot.kind in (PotKind.STAKE, PotKind.HELD))
     yield "bonds", sum(held for pot, held in wei.items() if pot.kind == PotKind.BOND)
     for number in range(RESTITUTIONS):
-        yield f"restitution {number}", state.purse.get_wei(restitution_of(number))
+        yield f"restitution {number}", state.vault.get_wei(restitution_of(number))
 
 
 def _list_shares(state: GameState, book: ShareBook, accounts: Sequence[str]) -> Words:
     yield "shares", book.supply
     yield "revenue", book.revenue_wei
-    yield "revenue not claimed", state.purse.get_wei(REVENUE)
+    yield "revenue not claimed", state.vault.get_wei(REVENUE)
     yield "shares that vote", book.votes
     yield "majority since", book.since
     if book.since:
@@ -98,7 +98,7 @@ def _list_seat(state: GameState, number: int) -> Words:
         yield f"account of seat {number}", int(seat.account, 16)
         yield (
             f"stake of seat {number}",
-            state.purse.get_wei(stake_of(number)) + state.purse.get_wei(held_of(number)),
+            state.vault.get_wei(stake_of(number)) + state.vault.get_wei(held_of(number)),
         )
         yield f"settled of seat {number}", seat.settled
         yield f"joined of seat {number}", seat.joined
@@ -116,7 +116,7 @@ def _list_task(state: GameState, block: int) -> Words:
     yield "root", int.from_bytes(state.root if live is None else live.base_root)
     yield "over", int(is_over(state, block))
     if live is None:
-        yield "stands since", state.stands_since
+        yield "paused since", state.paused_since
 
 
 def _bits(slots: Sequence[int]) -> int:

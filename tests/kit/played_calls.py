@@ -88,8 +88,8 @@ class PlayedCalls(ContractCalls):
         return votes[ref.rank].word if ref.rank in votes else VoteWord.ACCEPT
 
     # Questions and disputes
-    def _write_answer_ask(self, call: calls.AnswerAsk) -> ContractCall:
-        question = self.questions.get(call.ask, next(iter(self.questions.values()), ()))
+    def _write_answer_query(self, call: calls.AnswerQuery) -> ContractCall:
+        question = self.questions.get(call.query, next(iter(self.questions.values()), ()))
         vote = self._named_vote(question[0])
         ref = StatementRef(vote["round"], vote["slot"], vote["draw"], vote["rank"])
         claim, segment = self.claims[vote["claim_root"]], vote["segment"]
@@ -102,7 +102,7 @@ class PlayedCalls(ContractCalls):
             shown[3] if call.is_fitting else bytes(32), _leaves(ZEROS), _leaves(weights), RATE_SUM,
             tuple(compute_path(schedule, index)),
         )  # fmt: skip
-        return "Asks", "answer", self.task, question, list_plain(answer)
+        return "Queries", "answerQuery", self.task, question, list_plain(answer)
 
     def _named_vote(self, words: tuple[Any, ...]) -> dict[str, Any]:
         names = (
@@ -111,10 +111,10 @@ class PlayedCalls(ContractCalls):
         )  # fmt: skip
         return dict(zip(names, words, strict=True))
 
-    def _write_end_ask(self, call: calls.EndAsk) -> ContractCall | None:
+    def _write_end_query(self, call: calls.EndQuery) -> ContractCall | None:
         """Any question will do where nothing is open."""
-        question = self.questions.get(call.ask, next(iter(self.questions.values()), None))
-        return None if question is None else ("Asks", "endAsk", self.task, question)
+        question = self.questions.get(call.query, next(iter(self.questions.values()), None))
+        return None if question is None else ("Queries", "endQuery", self.task, question)
 
     def _write_dispute_statement(self, call: calls.DisputeStatement) -> ContractCall:
         made = super()._write_dispute_statement(call)
@@ -167,11 +167,11 @@ class PlayedCalls(ContractCalls):
     def _write_answer_contest(self, call: calls.AnswerContest) -> ContractCall:
         nodes = self._nodes(call.contest)
         shown = nodes if call.is_hashing else (*nodes[:1], make_word("another node"))
-        return "Contests", "answer", self.task, self.ids.get(call.contest, bytes(32)), shown
+        return "Contests", "answerContest", self.task, self.ids.get(call.contest, bytes(32)), shown
 
     # Proofs
-    def _write_seal_proof(self, call: calls.SealProof) -> ContractCall:
-        return "Evidence", "sealProof", call.digest
+    def _write_commit_proof(self, call: calls.CommitProof) -> ContractCall:
+        return "Evidence", "commitProof", call.digest
 
 
 def _leaves(weights: bytes) -> StateLeaves:

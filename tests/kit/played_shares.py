@@ -7,11 +7,11 @@ from tests.kit.played_task import STRANGER, PlayedTask
 from tests.kit.share_book import ShareBook, ShareRefusal
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
-from touchstone.protocol.spec.game.purse import REVENUE, Pot, credit_of
 from touchstone.protocol.spec.game.round_machine import apply, fold_all
 from touchstone.protocol.spec.game.round_opening import SHARES
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS
+from touchstone.protocol.spec.game.vault import REVENUE, Pot, credit_of
 
 Events = tuple[GameEvent, ...]
 
@@ -77,7 +77,7 @@ class PlayedShares(PlayedTask):
         self._act(STRANGER, ("Shares", "haltByVote", self.task), change)
 
     def _move(self, source: Pot, target: Pot, wei: int) -> Events:
-        if self.state.purse.get_wei(source) < wei:
+        if self.state.vault.get_wei(source) < wei:
             raise ShareRefusal("CreditTooSmall")
         return (WeiMoved(source, target, wei),)
 

@@ -23,8 +23,7 @@ from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.events import GameEvent, RootFell, RoundClosed, SeatConvicted, WeiMoved
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.logged_terms import count_contest_levels
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
-from touchstone.protocol.spec.game.purse import ESCROW, PotKind, credit_of
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.round_machine import apply, fold_all
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
@@ -33,6 +32,7 @@ from touchstone.protocol.spec.game.state import (
 )
 from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms, compute_escrow
 from touchstone.protocol.spec.game.terms_check import check_terms
+from touchstone.protocol.spec.game.vault import ESCROW, PotKind, credit_of
 from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.params import EXACT_FORMAT
 from touchstone.protocol.spec.typed_data import SigningDomain
@@ -40,7 +40,7 @@ from touchstone.protocol.spec.typed_data import SigningDomain
 SUBMITTER, STRANGER = "submitter", "stranger"
 AMOUNTS = GameAmounts(
     solver_stake=2_000, auditor_stake=500, solver_pay=100, audit_pay=10, late_pay=20, dropped_fee=60,
-    unserved_fee=70, contest_bond=300, ask_bond=40, dispute_bond=80, finder_cap=150,
+    unserved_fee=70, contest_bond=300, query_bond=40, dispute_bond=80, finder_cap=150,
 )  # fmt: skip
 FIRST_BLOCK = 1_000
 TRAINING = b"text"
@@ -48,11 +48,11 @@ ZERO_MODEL = Model()
 
 
 NOT_CLOSING = (
-    calls.Deposit, calls.WithdrawCredit, calls.SealProof, calls.JudgeVotes, calls.OpenContest,
-    calls.AnswerContest, calls.NameChild, calls.BringLeaf, calls.AskSigner,
+    calls.Deposit, calls.WithdrawCredit, calls.CommitProof, calls.JudgeVotes, calls.OpenContest,
+    calls.AnswerContest, calls.NameChild, calls.BringLeaf, calls.QueryVote,
 )  # fmt: skip
 """Calls by which the contracts close no round that is due to be closed: the next call does."""
-CLOSING_BY_CONVICTION = (calls.EndRootContest, calls.AnswerAsk, calls.EndAsk, calls.EndDispute)
+CLOSING_BY_CONVICTION = (calls.EndRootContest, calls.AnswerQuery, calls.EndQuery, calls.EndDispute)
 """These do where they convict a seat."""
 
 
@@ -116,33 +116,33 @@ class PlayedTask(PlayedCalls):
         self.behind = {root: behind}
         changes.setdefault("contest_levels", count_contest_levels(model.parameters))
         terms = make_terms(submitter=self.get_party(SUBMITTER).address, root=root, **changes)
-        assert check_terms(terms, LIMITS_LOCAL) is None, check_terms(terms, LIMITS_LOCAL)
+        assert check_terms(terms, BOUNDS_LOCAL) is None, check_terms(terms, BOUNDS_LOCAL)
         self.get_party(STRANGER)
         posted = self._encode_terms(terms)
         kinds = [one.kind for one in find_entry("Tasks", "postTask").inputs[:1]]
         self.task = sha256(encode(kinds, [posted]) + TRAINING).digest()
         domain = hash_words("touchstone.domain", CHAIN_ID, list_addresses()["Game"], self.task)
-        self.state = create_game(replace(terms, domain=domain), LIMITS_LOCAL, self.block)
+        self.state = create_game(replace(terms, domain=domain), BOUNDS_LOCAL, self.block)
         escrow = compute_escrow(terms)
         if escrow:
-            self._note("Deposit", SUBMITTER, ("Purse", "deposit", escrow), None)
+            self._note("Deposit", SUBMITTER, ("Vault", "deposit", escrow), None)
         self._note("PostTask", SUBMITTER, ("Tasks", "postTask", posted, TRAINING), None)
 
     def _encode_terms(self, terms: GameTerms) -> tuple[Any, ...]:
         schedule = make_schedule(max(1, terms.rounds * terms.segment_count))
         return (
             terms.submitter, make_word("salt", self.name), self.model.weights_root, self.model.zero_root,
-            schedule[-1][0], self.step_root, EXACT_FORMAT * terms.is_exact, 0, self.model.parameters,
-            terms.rounds, terms.segment_count * STEPS, STEPS, terms.solver_seats, terms.draws,
-            terms.late_chance, terms.least_solvers, terms.least_verifiers, terms.least_whistleblowers,
-            int(self.carries), LEARNING_RATE, MOMENTUM,
+            schedule[-1][0], self.step_root, EXACT_FORMAT * terms.is_exact, 0, 0, 0,
+            self.model.parameters, terms.rounds, terms.segment_count * STEPS, STEPS, terms.solver_seats,
+            terms.draws, terms.late_chance, terms.least_solvers, terms.least_verifiers,
+            terms.least_whistleblowers, int(self.carries), LEARNING_RATE, MOMENTUM,
             tuple(asdict(terms.windows).values()), tuple(asdict(terms.amounts).values()), (1,) * 6,
         )  # fmt: skip
 
     def posts_other_terms(self, refused: str, **changes: Any) -> None:
         """The submitter posts a task whose terms are refused by this name. changes: as of a world."""
         terms = make_terms(submitter=self.get_party(SUBMITTER).address, root=self.state.terms.root, **changes)
-        found = check_terms(terms, LIMITS_LOCAL)
+        found = check_terms(terms, BOUNDS_LOCAL)
         self._refusal = refused
         self._expect(None if found is None else found.name, f"a task with {changes}")
         self._refusal = None
@@ -251,7 +251,7 @@ class PlayedTask(PlayedCalls):
 
     def fund(self, needed_wei: int, sender: str) -> None:
         """Deposits what a party lacks of so much credit."""
-        missing = needed_wei - self.state.purse.get_wei(credit_of(self.get_party(sender).address))
+        missing = needed_wei - self.state.vault.get_wei(credit_of(self.get_party(sender).address))
         if missing > 0:
             self.send(calls.Deposit(missing), sender)
 
@@ -270,10 +270,10 @@ class PlayedTask(PlayedCalls):
             self.disputes[number] = PlayedDispute(DisputeStage.ROOTS, clock, self.disputed_segment)
         if isinstance(call, calls.NameChild):
             self.children.setdefault(call.contest, []).append(call.child)
-        if isinstance(call, calls.AskSigner):
-            ask = self.state.asks[number]
+        if isinstance(call, calls.QueryVote):
+            query = self.state.queries[number]
             words = self._signed(call.statement, call.word, call.leaf)[0]
-            self.questions[number] = (words, call.leaf, ask.seat, account)
+            self.questions[number] = (words, call.leaf, query.seat, account)
 
     def prepare(self, call: GameCall, block: int, sender: str) -> GameCall:
         """As its base; how a dispute ends is said by the play."""
@@ -344,6 +344,6 @@ def get_needed_wei(call: GameCall) -> int:
     """Returns what a call takes from the sender's credit at most."""
     if isinstance(call, calls.JoinSeat | calls.TopUp):
         return call.wei
-    if isinstance(call, calls.OpenContest | calls.AskSigner | calls.DisputeStatement):
+    if isinstance(call, calls.OpenContest | calls.QueryVote | calls.DisputeStatement):
         return call.bond_limit
     return 0

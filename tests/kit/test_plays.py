@@ -42,7 +42,7 @@ def test_every_refusal_of_the_machine_is_played() -> None:
 
 def test_a_call_that_is_refused_unexpectedly_ends_the_play() -> None:
     world = World("a call is refused unexpectedly")
-    with pytest.raises(AssertionError, match="NothingToSeal; the play says that it passes"):
+    with pytest.raises(AssertionError, match="NoDrawDue; the play says that it passes"):
         world.seals_start()
 
 

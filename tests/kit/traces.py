@@ -32,7 +32,7 @@ from touchstone.protocol.spec.game.events import GameEvent
 
 FOLDER = Path(__file__).resolve().parents[1] / "vectors" / "plays"
 CHANGED_NAMES = {
-    "PayHeld": "RestitutionHeld", "ContestOver": "ContestEnded", "AskOver": "AskEnded",
+    "PayHeld": "RestitutionHeld", "ContestOver": "ContestEnded", "QueryOver": "QueryEnded",
     "StatementDisputed": "DisputeOpened", "DisputeOver": "DisputeEnded", "VoteCounted": "VotesCounted",
     "VoteOpened": "VotesOpened",
 }  # fmt: skip
@@ -133,7 +133,7 @@ def render_deployment() -> str:
         for entry in load_abi(name):
             if entry.kind == "error":
                 errors[entry.name] = "0x" + entry.selector.hex()
-            if entry.kind == "event" and name not in ("DevToken", "Purse", "TaskShares"):
+            if entry.kind == "event" and name not in ("DevToken", "Vault", "TaskShares"):
                 topics[entry.name] = "0x" + entry.digest.hex()
     table = {
         "deployer": DEPLOYER,

@@ -34,7 +34,6 @@ from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
 from touchstone.protocol.spec.game.events import GameEvent
 from touchstone.protocol.spec.game.pools import find_seat
-from touchstone.protocol.spec.game.purse import credit_of, held_of, stake_of
 from touchstone.protocol.spec.game.round_machine import apply, fold_all, get_state_at
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import (
@@ -50,6 +49,7 @@ from touchstone.protocol.spec.game.timing import (
     get_live_round,
     is_late_draw,
 )
+from touchstone.protocol.spec.game.vault import credit_of, held_of, stake_of
 from touchstone.protocol.spec.statements import VoteWord
 
 
@@ -113,15 +113,15 @@ class World(PlayedShares):
 
     def get_credit(self, name: str) -> int:
         """Returns what a party may withdraw, in wei."""
-        return self.state.purse.get_wei(credit_of(self.get_party(name).address))
+        return self.state.vault.get_wei(credit_of(self.get_party(name).address))
 
     def get_held(self, name: str) -> int:
         """Returns what is held of a convicted solver's stake, in wei."""
-        return self.state.purse.get_wei(held_of(self.get_seat(name).number))
+        return self.state.vault.get_wei(held_of(self.get_seat(name).number))
 
     def get_stake(self, name: str) -> int:
         """Returns the stake of a party, in wei."""
-        return self.state.purse.get_wei(stake_of(self.get_seat(name).number))
+        return self.state.vault.get_wei(stake_of(self.get_seat(name).number))
 
     @property
     def proofs(self) -> Proofs:
@@ -158,7 +158,7 @@ class World(PlayedShares):
         return self.state.rounds[index].pool.solvers.index(self.get_seat(name).number)
 
     @property
-    def is_standing(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether no round runs."""
         return get_live_round(get_state_at(self.state, self.block)) is None
 
@@ -180,7 +180,7 @@ class World(PlayedShares):
 
     def seals_start(self) -> None:
         """The beacon of a start deals its rounds, and the first one opens."""
-        self.send(calls.SealStart(), STRANGER)
+        self.send(calls.DrawStart(), STRANGER)
 
     def starts(self) -> None:
         """Rounds are started, and the first one opens."""
@@ -192,13 +192,13 @@ class World(PlayedShares):
     def deals(self) -> None:
         """A round that opened without a beacon gets one."""
         self.comes_to((self.live.beacon_block or 0) + 1)
-        self.send(calls.SealRound(self.live.index), STRANGER)
+        self.send(calls.DrawRound(self.live.index), STRANGER)
 
     def all_commit(self) -> None:
         """Every solver of the round that runs commits."""
         for number in self.live.pool.solvers:
             seat = self.state.seats.get(number)
-            if seat is not None and seat.status != SeatStatus.CLOSED:
+            if seat is not None and seat.status != SeatStatus.CONVICTED:
                 Actor(self, self.get_name(seat.account)).commits()
 
     def closes(self) -> int:
@@ -210,11 +210,11 @@ class World(PlayedShares):
     def draws(self) -> None:
         """The round that runs closes, and its audits are drawn."""
         self.comes_to(compute_draw_window(self.state, self.closes())[0])
-        self.send(calls.SealAudits(self.live.index), STRANGER)
+        self.send(calls.DrawAudits(self.live.index), STRANGER)
 
     def seals_closing(self) -> None:
         """The late audits that no later round draws are drawn."""
-        self.send(calls.SealClosing(), STRANGER)
+        self.send(calls.DrawClosing(), STRANGER)
 
     def draws_the_last(self) -> None:
         """The clock comes to where the late audits of the last rounds can be drawn, and they are."""
@@ -348,7 +348,7 @@ class World(PlayedShares):
     def winds_down(self) -> None:
         """The submitter halts the task, and nobody commits any more."""
         self.submitter.halts()
-        while not self.is_standing:
+        while not self.is_paused:
             self.runs_out()
 
     def plays_round(self) -> None:
@@ -392,13 +392,13 @@ class World(PlayedShares):
 
     def closes_task(self) -> None:
         """What is left of the escrow goes to the submitter."""
-        self.send(calls.CloseGame(), STRANGER)
+        self.send(calls.CloseTask(), STRANGER)
 
     def ends(self) -> None:
         """The task is over: all settle and are paid out, it closes, all withdraw, and nothing is left."""
         self.passes_duties()
         if self.state.next_round < self.state.terms.rounds and not self.state.is_halted:
-            self.comes_to(self.state.stands_since + self.state.terms.windows.dispute)
+            self.comes_to(self.state.paused_since + self.state.terms.windows.dispute)
         if any(seat.settled < self.state.next_round for seat in self.state.seats.values()):
             self.all_settle()
         for number in list(self.state.seats):
@@ -407,7 +407,7 @@ class World(PlayedShares):
         for name in list(self.parties):
             if self.get_credit(name):
                 self.send(calls.WithdrawCredit(), name)
-        wei_left = self.state.purse.wei.items()
+        wei_left = self.state.vault.wei.items()
         left = {pot.kind.name: wei for pot, wei in wei_left if pot.kind.name not in ("BURNED", "REVENUE")}
         assert not left, f"money is left: {left}"
 

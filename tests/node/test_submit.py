@@ -24,7 +24,7 @@ from touchstone.protocol.compute.drawn_weights import draw_weights
 from touchstone.protocol.compute.program.step_facts import require_step_root
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.posted_terms import make_spec
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.protocol.spec.schedule import compute_schedule_levels, compute_schedule_sums
 from touchstone.protocol.spec.training_codec import decode_training, encode_training
@@ -60,7 +60,7 @@ def make_chain(folder: Path, credit_wei: int = 0) -> tuple[GameChain, RequestHan
     store = BlobStore(folder / "blobs", is_durable=False)
     handler = RequestHandler(store, credit_wei)
     signing, deposit = SigningDomain(31337, "0x" + "7a" * 20), handler.deposit_missing
-    chain = SimpleNamespace(tasks=handler, deposit_missing=deposit, limits=LIMITS_LOCAL, signing=signing)
+    chain = SimpleNamespace(game=handler, deposit_missing=deposit, bounds=BOUNDS_LOCAL, signing=signing)
     return cast(GameChain, chain), handler
 
 
@@ -103,7 +103,7 @@ def test_a_task_of_every_format_can_be_posted(tmp_path: Path, numeric_format: st
     ("plan", "reason"),
     [
         (replace(TINY_PLAN, windows=replace(TINY_PLAN.windows, respond=1)), "respond"),
-        (replace(TINY_PLAN, amounts=replace(TINY_PLAN.amounts, ask_bond=0)), "ask_bond"),
+        (replace(TINY_PLAN, amounts=replace(TINY_PLAN.amounts, query_bond=0)), "query_bond"),
     ],
 )
 async def test_what_nodes_would_refuse_is_not_posted_and_costs_nothing(

@@ -114,15 +114,15 @@ class AnsweringTwin(Twin):
         salt = make_word("d", self.count)
         return "Disputes", "disputeVote", self.task, (list_words(vote), *signature), call.bond_limit, salt
 
-    def _write_answer_ask(self, call: calls.AnswerAsk) -> tuple[Any, ...]:
+    def _write_answer_query(self, call: calls.AnswerQuery) -> tuple[Any, ...]:
         """Both ends are one state: only the claimed one is shown."""
-        question = self.questions[call.ask]
-        ask, vote = self.state.asks[call.ask], question[0]
+        question = self.questions[call.query]
+        ask, vote = self.state.queries[call.query], question[0]
         _, (_, _, _, seal_salt), _ = self._vote(ask.statement, ask.word, ask.leaf)
         claim, segment = self.shown[vote[5]], vote[8]
         header, salt = claim.make_header(segment + 1), claim.make_salt(segment + 1)
         said = _plain((header, header, claim.solver, salt, seal_salt, SHOWN, NO_LEAF, 0, ()))
-        return "Asks", "answer", self.task, question, said
+        return "Queries", "answerQuery", self.task, question, said
 
     # --- Inside a dispute -------------------------------------------------------------------------------
     def defend(self, dispute: RunningDispute) -> Sent:

@@ -10,12 +10,12 @@ from pathlib import Path
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
 from tests.rounds.twin import Twin
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms, GameWindows
 
 AMOUNTS = GameAmounts(
     solver_stake=2_000, auditor_stake=500, solver_pay=100, audit_pay=10, late_pay=20, dropped_fee=60,
-    unserved_fee=70, contest_bond=300, ask_bond=40, dispute_bond=80, finder_cap=150,
+    unserved_fee=70, contest_bond=300, query_bond=40, dispute_bond=80, finder_cap=150,
 )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def main() -> None:
     """Plays, one after the other on one chain."""
     first, plays, steps = (int(one) for one in (*sys.argv[1:], *("0", "3", "300")[len(sys.argv) - 1 :]))
     total: Counter[tuple[str, str | None]] = Counter()
-    with open_round_chain(Path("build/rounds"), LIMITS_LOCAL) as chain:
+    with open_round_chain(Path("build/rounds"), BOUNDS_LOCAL) as chain:
         for seed in range(first, first + plays):
             total += play(chain, seed, steps)
             print(seed, sum(total.values()), flush=True)

@@ -1,4 +1,4 @@
-"""The contracts of the round on Anvil: deployed with their limits, called and read by name."""
+"""The contracts of the round on Anvil: deployed with their bounds, called and read by name."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from touchstone.protocol.adapters.chain.abi import Entry, find_function, load_ab
 from touchstone.protocol.adapters.chain.creation import compute_creation_address, compute_game_code
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, find_receiver
 from touchstone.protocol.adapters.chain.headers import encode_header
-from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.game.terms import DeploymentBounds
 from touchstone.scripts.network.devnet import run_anvil
 
 GAS = 16_700_000
@@ -40,8 +40,8 @@ class RoundChain:
     """One deployment. Senders are impersonated; each transaction is mined in a block of its own unless
     `gather` is used."""
 
-    def __init__(self, rpc: JsonRpc, limits: DeploymentLimits) -> None:
-        self.ask, self.limits, self.url = rpc.ask, limits, rpc.url
+    def __init__(self, rpc: JsonRpc, bounds: DeploymentBounds) -> None:
+        self.ask, self.bounds, self.url = rpc.ask, bounds, rpc.url
         self.ask(
             ("anvil_autoImpersonateAccount", [True]),
             ("evm_setAutomine", [False]),
@@ -63,7 +63,7 @@ class RoundChain:
         where = {name: compute_creation_address(self.owner, nonce + i) for i, name in enumerate(MODULES)}
         where["DevToken"] = where["token"] = token
         for name in MODULES:
-            actual = self._create(compute_game_code(name, where, self.limits))
+            actual = self._create(compute_game_code(name, where, self.bounds))
             if actual != where[name]:
                 raise RuntimeError(f"{name}: expected at {where[name]}, created at {actual}")
         return where
@@ -176,7 +176,7 @@ class RoundChain:
 
 
 @contextmanager
-def open_round_chain(folder: Path, limits: DeploymentLimits, hardfork: str = "osaka") -> Iterator[RoundChain]:
+def open_round_chain(folder: Path, bounds: DeploymentBounds, hardfork: str = "osaka") -> Iterator[RoundChain]:
     """An Anvil of its own, with the newest rules that it has, until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     options = ("--enable-tx-gas-limit", "--gas-limit", str(BLOCK_GAS))
@@ -184,7 +184,7 @@ def open_round_chain(folder: Path, limits: DeploymentLimits, hardfork: str = "os
         anvil = run_anvil(0, folder / "anvil.log", options=options, hardfork=hardfork)
         rpc = JsonRpc(runner.run(anvil.__aenter__()))
         try:
-            yield RoundChain(rpc, limits)
+            yield RoundChain(rpc, bounds)
         finally:
             rpc.close()
             runner.run(anvil.__aexit__(None, None, None))

@@ -36,10 +36,10 @@ from touchstone.protocol.spec.statements import VoteWord
 
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=85, train_max=120, audit_max=60, post=20, respond=30, dispute=400,
-    ask=1_200,
+    query=1_200,
 )  # fmt: skip
 """Each call takes a block here."""
-NOT_ON_CHAIN = (calls.SealProof, calls.ConvictSeat, calls.BringLeaf)
+NOT_ON_CHAIN = (calls.CommitProof, calls.ConvictSeat, calls.BringLeaf)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class ChainSimulation(FaultySimulation):
 
     def _is_lie(self, call: GameCall) -> bool:
         """Whether a liar is asked: there is no state behind its word that it could show."""
-        ask = self.state.asks.get(call.ask) if isinstance(call, calls.AnswerAsk) else None
+        ask = self.state.queries.get(call.query) if isinstance(call, calls.AnswerQuery) else None
         return ask is not None and ask.word != VoteWord.ACCEPT
 
     # --- Silence ----------------------------------------------------------------------------------------

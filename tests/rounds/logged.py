@@ -12,19 +12,19 @@ from touchstone.protocol.adapters.chain.pots import BONDS, name_pot
 from touchstone.protocol.economics.account_money import AccountMoney, compute_money
 from touchstone.protocol.spec.game.logged_game import LoggedGame, start_game
 from touchstone.protocol.spec.game.logs import apply_log
-from touchstone.protocol.spec.game.purse import PotKind, Purse
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.vault import PotKind, Vault
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 LEFT_OUT = frozenset({"seals"})
-"""seals: `ProofSealed` names no task, and no call of these plays seals a proof. Of `purse` the credits are
+"""seals: `ProofCommitted` names no task, and no call of these plays seals a proof. Of `vault` the credits are
 compared by themselves: the contracts keep them for all tasks together."""
 _COINS = {"Deposited": 1, "Given": 1, "Withdrawn": -1, "Taken": -1}
 
 
 class LoggedTask:
-    """game: the fold of the task's logs; credits: that of the purse's, by account; brought: wei that an
+    """game: the fold of the task's logs; credits: that of the vault's, by account; brought: wei that an
     account deposited less what it withdrew; counts: logs by name."""
 
     def __init__(self, chain: RoundChain, task: bytes, signing: SigningDomain, from_block: int) -> None:
@@ -63,7 +63,7 @@ class LoggedTask:
             return
         self.counts[event.name] += 1
         if event.name == "TaskPosted":
-            self.game = start_game(values, block, self._chain.limits, self._signing)
+            self.game = start_game(values, block, self._chain.bounds, self._signing)
         else:
             self.game = apply_log(self.game, event.name, values, block)
 
@@ -80,15 +80,15 @@ class LoggedTask:
         found = []
         for one in fields(GameState):
             mine, right = getattr(told, one.name), getattr(expected, one.name)
-            if one.name == "purse":
+            if one.name == "vault":
                 mine, right = _without_credits(mine), _without_credits(right)
             if one.name not in LEFT_OUT and mine != right:
                 found.append(f"{one.name}: {_differ(mine, right)}")
         return found
 
 
-def _without_credits(purse: Purse) -> dict[Any, int]:
-    return {pot: wei for pot, wei in purse.wei.items() if pot.kind != PotKind.CREDIT}
+def _without_credits(vault: Vault) -> dict[Any, int]:
+    return {pot: wei for pot, wei in vault.wei.items() if pot.kind != PotKind.CREDIT}
 
 
 def _differ(mine: Any, right: Any) -> str:

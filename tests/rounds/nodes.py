@@ -79,7 +79,7 @@ class Watcher:
 def make_watcher(chain: RoundChain, account: str, signing: SigningDomain) -> Watcher:
     """One that has read nothing yet."""
     registry = make_registry({chain.addresses[name]: name for name in GAME_CONTRACTS.values()})
-    return Watcher(chain, ChainState(account, chain.limits, signing), registry)
+    return Watcher(chain, ChainState(account, chain.bounds, signing), registry)
 
 
 def make_node(chain: RoundChain, account: str, state: ChainState, task: bytes) -> tuple[Upkeep, list[Sent]]:

@@ -235,10 +235,10 @@ class Player:
                 for rank, vote in votes.items():
                     ref = StatementRef(index, slot, draw, rank)
                     seat = get_drawn_seat(state, game_round, slot, draw, rank)
-                    bonds = 1 + sum(one.seat == seat for one in state.asks.values())
+                    bonds = 1 + sum(one.seat == seat for one in state.queries.values())
                     leaf = int((index + slot + rank) % 5 == 4)
-                    bond = state.terms.amounts.ask_bond * bonds
-                    options.append(calls.AskSigner(ref, vote.word, leaf, bond + _get_spare(slot)))
+                    bond = state.terms.amounts.query_bond * bonds
+                    options.append(calls.QueryVote(ref, vote.word, leaf, bond + _get_spare(slot)))
         return options
 
     def _list_disputes(self) -> list[GameCall]:
@@ -261,10 +261,10 @@ class Player:
         live, state = self._live(), self.twin.state
         index = 0 if live is None else live.index
         options: list[tuple[GameCall, str]] = [
-            (calls.StartRounds(), STRANGER), (calls.SealStart(), STRANGER),
-            (calls.SealAudits(index), STRANGER),
-            (calls.SealClosing(), STRANGER), (calls.LetStand(index), STRANGER), (calls.FreeEpoch(), STRANGER),
-            (calls.CloseGame(), STRANGER), (calls.HaltTask(), STRANGER), (calls.SealRound(index), STRANGER),
+            (calls.StartRounds(), STRANGER), (calls.DrawStart(), STRANGER),
+            (calls.DrawAudits(index), STRANGER),
+            (calls.DrawClosing(), STRANGER), (calls.LetStand(index), STRANGER), (calls.FreeEpoch(), STRANGER),
+            (calls.CloseTask(), STRANGER), (calls.HaltTask(), STRANGER), (calls.DrawRound(index), STRANGER),
             (calls.PayOut(1 << 16), STRANGER), (calls.SettleSeat(1 << 16, max(index - 1, 0)), STRANGER),
             (calls.SettleSeat(99, index + 9), STRANGER), (calls.SettleSeat(99, 0), STRANGER),
             (calls.OpenContest(index, state.terms.amounts.contest_bond - 1), STRANGER),

@@ -31,7 +31,7 @@ from touchstone.protocol.spec.commitments import compute_boundary_leaf, compute_
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_segment
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.game.upkeep import list_upkeep
@@ -215,7 +215,7 @@ class Proofs:
         game, spec = self.twin.state, replace(get_spec(), terms=terms)
         with open_joined(Path(home), game, task=self.twin.task, account=account, spec=spec) as node:
             node.state.head_block, chain, store = self.chain.get_block(), cast(Any, node.chain), node.store
-            chain.evidence = Contract(self.chain, "Evidence", account, sent)
+            chain.game = Contract(self.chain, "Evidence", account, sent)
             for claim in self.claims.values():
                 name = ClaimName(0, claim.solver.address, claim.root)
                 node.rooms.tools.claims.proofs[name] = claim.open_work()
@@ -275,4 +275,4 @@ def open_proofs(chain: RoundChain, folder: Path, monkeypatch: Any, *, is_exact: 
     return Proofs(chain, folder, is_exact=is_exact)
 
 
-__all__ = ["FAULTS", "LIMITS_LOCAL", "Proofs", "make_member", "open_proofs"]
+__all__ = ["FAULTS", "BOUNDS_LOCAL", "Proofs", "make_member", "open_proofs"]

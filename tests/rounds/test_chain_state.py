@@ -17,9 +17,9 @@ from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.follower import NEAR_BLOCKS, LogBatch
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.round_machine import get_state_at
+from touchstone.protocol.spec.game.vault import credit_of
 
 STEPS = 60
 
@@ -27,17 +27,18 @@ STEPS = 60
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
     """The contracts on an Anvil of their own."""
-    with open_round_chain(tmp_path_factory.mktemp("states"), LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path_factory.mktemp("states"), BOUNDS_LOCAL) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def players(chain: RoundChain) -> list[Player]:
     """Two tasks, played one after the other."""
-    found = [make_player(chain, 11), make_player(chain, 12)]
-    for player in found:
-        player.join_all()
-        player.play(STEPS)
+    found = list[Player]()
+    for seed in (11, 12):
+        found.append(make_player(chain, seed))
+        found[-1].join_all()
+        found[-1].play(STEPS)
     return found
 
 
@@ -57,7 +58,7 @@ def events(chain: RoundChain, players: list[Player]) -> list[Event]:
 
 def make_state(chain: RoundChain, player: Player) -> ChainState:
     member = player.twin.parties[player.solvers[0]]
-    return ChainState(member.address, chain.limits, player.twin.signing)
+    return ChainState(member.address, chain.bounds, player.twin.signing)
 
 
 def make_batch(events: Sequence[Event], block: int, forget_from: int | None = None) -> LogBatch:
@@ -85,9 +86,9 @@ def test_all_games_are_told(chain: RoundChain, players: list[Player], events: li
         assert state.texts[player.twin.task] == b"text"
         assert state.task_terms[player.twin.task].parameter_count == 200
         seats = player.twin.state.seats.values()
-        held = {seat.account for seat in seats if seat.status != SeatStatus.CLOSED}
+        held = {seat.account for seat in seats if seat.status != SeatStatus.CONVICTED}
         for party in player.twin.parties.values():
-            assert state.credits[party.address] == player.twin.state.purse.get_wei(credit_of(party.address))
+            assert state.credits[party.address] == player.twin.state.vault.get_wei(credit_of(party.address))
             assert state.is_staked(party.address) == (party.address in held)
     assert not state.refused
 
@@ -132,7 +133,7 @@ def test_what_is_opened_has_its_clock_and_its_name_until_it_ends(
     chain: RoundChain, players: list[Player], events: list[Event]
 ) -> None:
     state = take_all(make_state(chain, players[0]), events)
-    opened = [one for one in events if one.name in ("Contested", "AskOpened", "DisputeOpened")]
+    opened = [one for one in events if one.name in ("Contested", "QueryOpened", "DisputeOpened")]
     assert opened, "these plays ask nothing"
     for event in opened:
         task, name = event.arguments["task"], event.arguments.get("id") or event.arguments["dispute"]
@@ -140,7 +141,7 @@ def test_what_is_opened_has_its_clock_and_its_name_until_it_ends(
         is_open = name in state.games[task].names
         assert is_open == (not said[-1].name.endswith("Ended"))
         book: Any = state.contests[task].contests if event.name == "Contested" else {
-            **state.inner[task].disputes, **state.inner[task].asks
+            **state.inner[task].disputes, **state.inner[task].queries
         }  # fmt: skip
         assert book[name].clock >= event.block_number
 

@@ -13,15 +13,15 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.claim_status import compute_draw_status, list_mergeable
 from touchstone.protocol.spec.game.enums import DrawStatus, RoundPhase
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
-from touchstone.protocol.spec.game.purse import restitution_of
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.terms import GameWindows
+from touchstone.protocol.spec.game.vault import restitution_of
 from touchstone.protocol.spec.statements import VoteWord
 
 MOST_STEPS = 500
 SHORT = GameWindows(
-    delay=1, draw_grid=1, train_min=16, train_max=16, audit_max=12, post=2, respond=4, dispute=76, ask=180
+    delay=1, draw_grid=1, train_min=16, train_max=16, audit_max=12, post=2, respond=4, dispute=76, query=180
 )
 """The shortest that the deployment allows: sixteen rounds are over soon."""
 
@@ -29,7 +29,7 @@ SHORT = GameWindows(
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
     """The contracts on an Anvil of their own."""
-    with open_round_chain(tmp_path_factory.mktemp("logs"), LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path_factory.mktemp("logs"), BOUNDS_LOCAL) as opened:
         yield opened
 
 
@@ -92,7 +92,7 @@ def test_contests(chain: RoundChain) -> None:
     assert state().rounds[index].phase == RoundPhase.FALLEN and state().falls[0].held
     pot, held = restitution_of(0), state().falls[0].held
     must(player, calls.HaltTask(), "submitter")
-    while state().purse.get_wei(pot) == held:
+    while state().vault.get_wei(pot) == held:
         assert not state().is_closed
         player.keep()
     told = player.twin.logged.counts
@@ -119,12 +119,12 @@ def test_convictions(chain: RoundChain) -> None:
     game_round = player.twin.state.rounds[ref.round]
     word = game_round.votes[ref.slot, ref.draw or 0][ref.rank].word
     amounts, number = player.twin.state.terms.amounts, player.twin.state.next_number
-    must(player, calls.AskSigner(ref, word, 0, amounts.ask_bond))
-    wait_out(player, player.twin.state.asks[number].clock)
-    must(player, calls.EndAsk(number))
+    must(player, calls.QueryVote(ref, word, 0, amounts.query_bond))
+    wait_out(player, player.twin.state.queries[number].clock)
+    must(player, calls.EndQuery(number))
     assert player.twin.state.rounds[ref.round].restored == {ref.slot}
     told = player.twin.logged.counts
-    assert told["AskEnded"] == told["StatementConvicted"] == told["PayRestored"] == 1
+    assert told["QueryEnded"] == told["StatementConvicted"] == told["PayRestored"] == 1
 
 
 def test_an_epoch_is_freed(chain: RoundChain) -> None:
@@ -141,9 +141,9 @@ def test_an_epoch_is_freed(chain: RoundChain) -> None:
 def test_rounds_that_nobody_draws(chain: RoundChain) -> None:
     """Without draws claims are void, the third round opens without a beacon, and is dealt one of its own."""
     player = start(chain, 50)
-    player.left_out = (calls.SealAudits,)
+    player.left_out = (calls.DrawAudits,)
     play_until(player, lambda state: 2 in state.rounds and state.rounds[2].beacon is not None)
     told = player.twin.logged.counts
-    assert told["RoundDealt"] == 1 and told["RootStood"] >= 2 and not told["AuditsDrawn"]
+    assert told["RoundAssigned"] == 1 and told["RootStood"] >= 2 and not told["AuditsDrawn"]
     player.left_out = ()
     play_until(player, lambda state: any(one.seed is not None for one in state.rounds.values()))

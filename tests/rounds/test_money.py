@@ -14,10 +14,10 @@ from tests.rounds.twin import WEALTH_WEI
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameState
 from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.game.vault import PotKind
 
 Reason = MoneyReason
 
@@ -56,9 +56,9 @@ class ChainMishaps(MishapSimulation, ChainSimulation):
         self.blocks.add(chain.get_block())
         parties, held = self.twin.parties, get_held(self.twin.state)
         views = [("DevToken", "balanceOf", party.address) for party in parties.values()]
-        views += [("Purse", "creditOf", party.address) for party in parties.values()]
-        views += [("DevToken", "balanceOf", chain.addresses["Purse"])]
-        *seen, in_purse = chain.read_many(views)
+        views += [("Vault", "creditOf", party.address) for party in parties.values()]
+        views += [("DevToken", "balanceOf", chain.addresses["Vault"])]
+        *seen, in_vault = chain.read_many(views)
         wallets = dict(zip(parties, seen, strict=False))
         credits = dict(zip(parties, seen[len(parties) :], strict=True))
         for name, party in parties.items():
@@ -66,19 +66,19 @@ class ChainMishaps(MishapSimulation, ChainSimulation):
             assert wallets[name] + credits[name] == WEALTH_WEI + money.change, (name, money)
             self.seen |= {*money.sums, *(reason for one in money.rounds for reason in one.sums)}
         locked = sum(money.locked for money in found.values())
-        assert in_purse == sum(credits.values()) + locked + held
+        assert in_vault == sum(credits.values()) + locked + held
 
 
 def get_held(state: GameState) -> int:
     """wei that are nobody's: to be burned, or held for undone rounds."""
     kinds = (PotKind.HELD, PotKind.RESTITUTION, PotKind.BURNED)
-    return sum(wei for pot, wei in state.purse.wei.items() if pot.kind in kinds)
+    return sum(wei for pot, wei in state.vault.wei.items() if pot.kind in kinds)
 
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
     """The contracts on an Anvil of their own."""
-    with open_round_chain(tmp_path_factory.mktemp("money"), LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path_factory.mktemp("money"), BOUNDS_LOCAL) as opened:
         yield opened
 
 

@@ -13,7 +13,7 @@ from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.proofs import FAULTS, Proofs, open_proofs
 from touchstone.node.models.global_model import GlobalModel
 from touchstone.protocol.spec.game.enums import ProofKind, SeatStatus
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.whistleblower.challenging import ProveStatement, ProveWork
@@ -26,7 +26,7 @@ RIGHT = FAULTS.index("right")
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
     """The contracts on an Anvil of their own."""
-    with open_round_chain(tmp_path_factory.mktemp("proofs"), LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path_factory.mktemp("proofs"), BOUNDS_LOCAL) as opened:
         yield opened
 
 
@@ -133,4 +133,4 @@ def test_nobody_proves_against_itself_or_a_closed_seat(proofs: Proofs) -> None:
     assert prove(proofs, Told([vote]), by="auditor 0") == ([], [])
     number = proofs.get_accused(vote)
     seat = proofs.twin.state.seats[number]
-    assert seat.status == SeatStatus.OPEN and proofs.get_accused(StatementRef(0, RIGHT)) != number
+    assert seat.status == SeatStatus.ACTIVE and proofs.get_accused(StatementRef(0, RIGHT)) != number

@@ -12,7 +12,7 @@ from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.chain_simulation import ChainSimulation, choose_silences, open_faulty
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.events import RootFell, RootStood, SeatConvicted
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 
 SEED = 4
 SAMPLE = 2
@@ -21,7 +21,7 @@ SAMPLE = 2
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
     """The contracts on an Anvil of their own."""
-    with open_round_chain(tmp_path_factory.mktemp("silence"), LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path_factory.mktemp("silence"), BOUNDS_LOCAL) as opened:
         yield opened
 
 

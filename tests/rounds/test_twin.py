@@ -10,10 +10,14 @@ from tests.rounds.chain import RoundChain, Sent, open_round_chain
 from tests.rounds.player import Player
 from tests.rounds.twin import Disagreement
 from touchstone.protocol.spec.game.calls import (
-    CloseGame,
+    CloseTask,
     CommitRound,
     Deposit,
     DisputeStatement,
+    DrawAudits,
+    DrawClosing,
+    DrawRound,
+    DrawStart,
     FreeEpoch,
     GameCall,
     HaltTask,
@@ -24,19 +28,15 @@ from touchstone.protocol.spec.game.calls import (
     MarkSilent,
     OpenContest,
     PayOut,
-    SealAudits,
-    SealClosing,
-    SealRound,
-    SealStart,
     SettleSeat,
     StartRounds,
     TopUp,
 )
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameRound, StatementRef
 from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.game.vault import credit_of
 
 STEPS = 160
 
@@ -44,7 +44,7 @@ STEPS = 160
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
     """The contracts on an Anvil of their own."""
-    with open_round_chain(tmp_path_factory.mktemp("rounds"), LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path_factory.mktemp("rounds"), BOUNDS_LOCAL) as opened:
         yield opened
 
 
@@ -84,16 +84,16 @@ def test_a_closed_task_answers_alike(chain: RoundChain) -> None:
     assert before.is_closed and live.index in before.rounds
     claim, solver = StatementRef(0, min(before.rounds[0].claims)), SeatRole.SOLVER << 16
     members = [
-        JoinSeat(SeatRole.SOLVER, 5_000), TopUp(solver, 5), LeaveSeat(solver), PayOut(solver), CloseGame(),
+        JoinSeat(SeatRole.SOLVER, 5_000), TopUp(solver, 5), LeaveSeat(solver), PayOut(solver), CloseTask(),
     ]  # fmt: skip
     others: list[GameCall] = [
-        HaltTask(), StartRounds(), SealStart(), SealRound(0), SealAudits(0), SealClosing(), LetStand(0),
+        HaltTask(), StartRounds(), DrawStart(), DrawRound(0), DrawAudits(0), DrawClosing(), LetStand(0),
         OpenContest(0, AMOUNTS.contest_bond), DisputeStatement(claim, AMOUNTS.dispute_bond), FreeEpoch(),
         SettleSeat(solver, 0), MarkSilent(solver, ()),
     ]  # fmt: skip
-    assert {player.do(call, "solver 0") for call in members} == {"GameOver"}
+    assert {player.do(call, "solver 0") for call in members} == {"TaskIsClosed"}
     assert None not in {player.do(call, "submitter") for call in others}
-    assert player.do(JudgeVotes(0)) is None and player.twin.state.purse == before.purse
+    assert player.do(JudgeVotes(0)) is None and player.twin.state.vault == before.vault
 
 
 def test_a_difference_is_seen(chain: RoundChain, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,10 +101,10 @@ def test_a_difference_is_seen(chain: RoundChain, monkeypatch: pytest.MonkeyPatch
     player = make_player(chain, 3)
     player.join_all()
     stranger = player.twin.parties["stranger"]
-    chain.send(stranger.address, "Purse", "deposit", 5)
+    chain.send(stranger.address, "Vault", "deposit", 5)
     with pytest.raises(Disagreement, match="credit of stranger"):
         player.do(Deposit(1))
-    assert player.twin.state.purse.get_wei(credit_of(stranger.address)) == 100_001
+    assert player.twin.state.vault.get_wei(credit_of(stranger.address)) == 100_001
     player = make_player(chain, 4)
     words = (bytes(32), bytes(32), bytes(32))
     assert player.do(CommitRound(7, *words, 1)) == "RoundUnknown"

@@ -16,23 +16,23 @@ from touchstone.node.kit.duty import Wait
 from touchstone.node.upkeep.upkeep_duties import SendUpkeep, SettleSeats, Upkeep, list_duties
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.asks import ASKED_WORDS
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.next_block import get_next_block
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
+from touchstone.protocol.spec.game.queries import QUERIED_WORDS
 from touchstone.protocol.spec.game.state import StatementRef
 
 UPKEEP = (
-    calls.StartRounds, calls.SealStart, calls.SealRound, calls.SealAudits, calls.SealClosing, calls.LetStand,
-    calls.FreeEpoch, calls.CloseGame, calls.PayOut, calls.SettleSeat, calls.MarkSilent, calls.EndRootContest,
-    calls.EndAsk, calls.EndDispute,
+    calls.StartRounds, calls.DrawStart, calls.DrawRound, calls.DrawAudits, calls.DrawClosing, calls.LetStand,
+    calls.FreeEpoch, calls.CloseTask, calls.PayOut, calls.SettleSeat, calls.MarkSilent, calls.EndRootContest,
+    calls.EndQuery, calls.EndDispute,
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
     """The contracts on an Anvil of their own."""
-    with open_round_chain(tmp_path_factory.mktemp("upkeep"), LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path_factory.mktemp("upkeep"), BOUNDS_LOCAL) as opened:
         yield opened
 
 
@@ -48,7 +48,7 @@ class NodeTwin:
         """Through `send_upkeep` where the call is upkeep and there is something to write."""
         state = self._watcher.catch_up()
         game = state.games[self.twin.task]
-        names = {getattr(call, name, -1) for name in ("contest", "ask", "dispute")} - {-1}
+        names = {getattr(call, name, -1) for name in ("contest", "query", "dispute")} - {-1}
         if not isinstance(call, UPKEEP) or not names <= set(game.names.values()):
             return self._write(call, party)
         node, sent = make_node(self.twin.chain, party.address, state, self.twin.task)
@@ -58,7 +58,7 @@ class NodeTwin:
             asyncio.run(node.send_upkeep(call))
         except EnvironmentFault:
             # The play tries to seal what is not due: a node has nothing to prove then.
-            assert type(call).__name__.startswith("Seal"), call
+            assert type(call).__name__.startswith("Draw"), call
             return self._write(call, party)
         self.written[type(call).__name__] += sent[-1].error is None
         return sent[-1]
@@ -85,13 +85,13 @@ def test_a_stranger_ends_an_ask_that_came_by_way_of_another_contract(chain: Roun
     player.is_quiet = True
     ref = play_to_a_vote(player)
     chain.ask(("anvil_setCode", [other, "0x" + FORWARDER.hex()]))
-    bond, purse = twin.state.terms.amounts.ask_bond, chain.addresses["Purse"]
+    bond, vault = twin.state.terms.amounts.query_bond, chain.addresses["Vault"]
     stranger = twin.parties["stranger"].address
     word = twin.state.rounds[ref.round].votes[ref.slot, ref.draw or 0][ref.rank].word
-    asked = twin._write_ask_signer(calls.AskSigner(ref, word, 0, bond))
+    asked = twin._write_query_vote(calls.QueryVote(ref, word, 0, bond))
     assert asked is not None
     for contract, function, *arguments in (
-        ("DevToken", "mint", other, bond), ("DevToken", "approve", purse, bond), ("Purse", "deposit", bond),
+        ("DevToken", "mint", other, bond), ("DevToken", "approve", vault, bond), ("Vault", "deposit", bond),
         asked,
     ):  # fmt: skip
         data = bytes(12) + bytes.fromhex(chain.find_place(contract)[2:])
@@ -100,14 +100,14 @@ def test_a_stranger_ends_an_ask_that_came_by_way_of_another_contract(chain: Roun
         assert sent["status"] == "0x1" and sent["logs"], function
     watcher = make_watcher(chain, stranger, twin.signing)
     state = watcher.catch_up()
-    [opened] = state.inner[twin.task].asks.values()
+    [opened] = state.inner[twin.task].queries.values()
     assert (opened.asker, opened.statement) == (other, ref)
     chain.mine_to(opened.clock)
     node, results = make_node(chain, stranger, watcher.catch_up(), twin.task)
-    [number] = state.games[twin.task].asks
-    asyncio.run(node.send_upkeep(calls.EndAsk(number)))
+    [number] = state.games[twin.task].queries
+    asyncio.run(node.send_upkeep(calls.EndQuery(number)))
     assert results[-1].error is None
-    assert [name for _, name, _ in results[-1].events if name == "AskEnded"]
+    assert [name for _, name, _ in results[-1].events if name == "QueryEnded"]
 
 
 def play_to_a_vote(player: Player) -> StatementRef:
@@ -116,7 +116,7 @@ def play_to_a_vote(player: Player) -> StatementRef:
         for index, game_round in player.twin.state.rounds.items():
             for (slot, draw), votes in game_round.votes.items():
                 for rank, vote in votes.items():
-                    if vote.word in ASKED_WORDS:
+                    if vote.word in QUERIED_WORDS:
                         return StatementRef(index, slot, draw, rank)
         player.step()
     raise AssertionError("nobody votes")
@@ -160,6 +160,6 @@ def test_one_node_alone_brings_a_task_to_its_end(chain: RoundChain) -> None:
         if call is None:
             wait([node], watcher)
     assert not watcher.state.games[task].seats and not watcher.state.is_staked(account)
-    kinds = {"StartRounds", "SealStart", "LetStand", "MarkSilent", "SettleSeats", "PayOut", "CloseGame"}
+    kinds = {"StartRounds", "DrawStart", "LetStand", "MarkSilent", "SettleSeats", "PayOut", "CloseTask"}
     assert kinds <= set(done), done
     assert done["SettleSeats"] < done["PayOut"], "seats are settled in pages"

@@ -25,13 +25,13 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
-from touchstone.protocol.spec.game.purse import BURNED, ESCROW, PotKind, credit_of, held_of, stake_of
 from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.round_machine import apply, get_state_at
 from touchstone.protocol.spec.game.round_opening import SHARES
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameState, create_game
 from touchstone.protocol.spec.game.terms import GameTerms, compute_escrow
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, PotKind, credit_of, held_of, stake_of
 from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.params import EXACT_FORMAT
 from touchstone.protocol.spec.typed_data import SigningDomain
@@ -52,7 +52,7 @@ class Twin(ContractCalls):
         self.chain = chain
         names = ("submitter", STRANGER, *names)
         self.parties = {name: make_member(f"{name} of task {terms.domain.hex()}") for name in names}
-        self.burned = int(chain.read("Purse", "burnPending"))
+        self.burned = int(chain.read("Vault", "burnPending"))
         start = chain.get_block() + 1
         for party in self.parties.values():
             self._fund(party, max(WEALTH_WEI, compute_escrow(terms)))
@@ -61,7 +61,7 @@ class Twin(ContractCalls):
         domain = hash_words("touchstone.domain", CHAIN_ID, chain.addresses["Game"], self.task)
         self.signing = SigningDomain(CHAIN_ID, chain.addresses["Game"])
         terms = replace(terms, submitter=submitter.address, domain=domain, root=root)
-        self.state = create_game(terms, chain.limits, chain.get_block())
+        self.state = create_game(terms, chain.bounds, chain.get_block())
         self.money = MoneyBook()
         self.logged = LoggedTask(chain, self.task, self.signing, start)
         self.ids: dict[int, bytes] = {}
@@ -72,9 +72,9 @@ class Twin(ContractCalls):
 
     def _fund(self, party: Member, wei: int) -> None:
         self.chain.ask(("anvil_setBalance", [party.address, hex(WEALTH_WEI)]))
-        purse = self.chain.addresses["Purse"]
+        vault = self.chain.addresses["Vault"]
         self._must(self.chain.send(party.address, "DevToken", "mint", party.address, wei))
-        self._must(self.chain.send(party.address, "DevToken", "approve", purse, wei))
+        self._must(self.chain.send(party.address, "DevToken", "approve", vault, wei))
 
     def _must(self, sent: Sent) -> Sent:
         if sent.error is not None:
@@ -85,13 +85,14 @@ class Twin(ContractCalls):
         steps = 5
         encoded = (
             submitter.address, make_word("salt", terms.domain), make_word("W"), make_word("zero"),
-            make_word("schedule"), make_word("step"), EXACT_FORMAT * terms.is_exact, 0, 200, terms.rounds,
-            terms.segment_count * steps, steps, terms.solver_seats, terms.draws, terms.late_chance,
+            make_word("schedule"), make_word("step"), EXACT_FORMAT * terms.is_exact, 0, 0, 0, 200,
+            terms.rounds, terms.segment_count * steps, steps, terms.solver_seats, terms.draws,
+            terms.late_chance,
             terms.least_solvers, terms.least_verifiers, terms.least_whistleblowers, 0, 0x3F000000, 0x3F000000,
             tuple(asdict(terms.windows).values()), tuple(asdict(terms.amounts).values()), (1,) * 6,
         )  # fmt: skip
         escrow = compute_escrow(terms)
-        self._must(self.chain.send(submitter.address, "Purse", "deposit", escrow))
+        self._must(self.chain.send(submitter.address, "Vault", "deposit", escrow))
         sent = self._must(self.chain.send(submitter.address, "Tasks", "postTask", encoded, b"text"))
         task = next(bytes(values["task"]) for _, name, values in sent.events if name == "TaskPosted")
         return task, hash_words("touchstone.outer", make_word("W"), make_word("zero"))
@@ -145,12 +146,12 @@ class Twin(ContractCalls):
         for difference in self.logged.list_differences(self.state):
             raise Disagreement(f"{difference}, after {self.calls[-1]}")
         for name, party in self.parties.items():
-            held = self.state.purse.get_wei(credit_of(party.address))
+            held = self.state.vault.get_wei(credit_of(party.address))
             self._equal(f"logged credit of {name}", held, self.logged.credits[party.address])
         self._check_account_of_money()
 
     def _check_account_of_money(self) -> None:
-        """By the task's logs alone it is the machine's. It explains the credits, of which the purse tells."""
+        """By the task's logs alone it is the machine's. It explains the credits, of which the vault tells."""
         self._equal("book of money", self.money, self.logged.game.money)
         found = self.logged.compute_money()
         for account in {*found, *(party.address for party in self.parties.values())}:
@@ -174,11 +175,11 @@ class Twin(ContractCalls):
         if sent is None:
             return
         for _, name, values in sent.events:
-            if name in ("AskOpened", "Contested", "DisputeOpened"):
+            if name in ("QueryOpened", "Contested", "DisputeOpened"):
                 number = before.next_number
                 self.ids[number] = bytes(values.get("id") or values["dispute"])
-                if name == "AskOpened":
-                    assert isinstance(call, calls.AskSigner)
+                if name == "QueryOpened":
+                    assert isinstance(call, calls.QueryVote)
                     vote, _, _ = self._vote(call.statement, call.word, call.leaf)
                     said = list_words(vote)
                     self.questions[number] = (said, call.leaf, values["seat"], values["asker"])
@@ -189,7 +190,7 @@ class Twin(ContractCalls):
             return False
         dispute = self.state.disputes.get(call.dispute)
         seat = None if dispute is None else self.state.seats.get(dispute.seat)
-        if dispute is None or (seat is not None and seat.status == SeatStatus.CLOSED):
+        if dispute is None or (seat is not None and seat.status == SeatStatus.CONVICTED):
             return False
         clock = self.chain.read("Disputes", "disputeOf", self.task, self.ids[call.dispute])[1]
         return self.get_block() <= int(clock)
@@ -207,7 +208,7 @@ class Twin(ContractCalls):
         ):
             expected = (
                 seat.account,
-                state.purse.get_wei(stake_of(number)) + state.purse.get_wei(held_of(number)),
+                state.vault.get_wei(stake_of(number)) + state.vault.get_wei(held_of(number)),
                 int(seat.status),
                 seat.settled,
             )
@@ -216,17 +217,17 @@ class Twin(ContractCalls):
             self._check_round(self.state, index)
 
     def _check_money(self, state: GameState) -> None:
-        pots = state.purse.wei
-        views = [("Purse", "creditOf", party.address) for party in self.parties.values()]
+        pots = state.vault.wei
+        views = [("Vault", "creditOf", party.address) for party in self.parties.values()]
         seen = self.chain.read_many(views)
         for (name, party), held in zip(self.parties.items(), seen, strict=True):
-            self._equal(f"credit of {name}", state.purse.get_wei(credit_of(party.address)), held)
+            self._equal(f"credit of {name}", state.vault.get_wei(credit_of(party.address)), held)
         stakes = sum(wei for pot, wei in pots.items() if pot.kind in (PotKind.STAKE, PotKind.HELD))
         bonds = sum(wei for pot, wei in pots.items() if pot.kind == PotKind.BOND)
-        for name, wei in {"escrow": state.purse.get_wei(ESCROW), "stakes": stakes, "bonds": bonds}.items():
-            self._equal(name, wei, self.chain.read("Purse", "potOf", self._pot(name)))
-        burned = self.chain.read("Purse", "burnPending") - self.burned
-        self._equal("burned", state.purse.get_wei(BURNED), burned)
+        for name, wei in {"escrow": state.vault.get_wei(ESCROW), "stakes": stakes, "bonds": bonds}.items():
+            self._equal(name, wei, self.chain.read("Vault", "potOf", self._pot(name)))
+        burned = self.chain.read("Vault", "burnPending") - self.burned
+        self._equal("burned", state.vault.get_wei(BURNED), burned)
 
     def _pot(self, name: str) -> bytes:
         return bytes(keccak(encode(["string", "bytes32"], [name, self.task])))

@@ -10,7 +10,7 @@ from touchstone.protocol.adapters.chain.creation import compute_creation_code, c
 from touchstone.protocol.adapters.chain.deployment import GameDeployment
 from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.scripts.network.contract_creation import create, predict_game
 from touchstone.scripts.network.devnet import CHAIN_ID
 
@@ -18,18 +18,18 @@ STRANGER = "0x" + 20 * "ee"
 """Who takes what the deployment takes."""
 CREDIT_WEI = 10**30
 CREDIT_SLOT = 0
-"""Of `creditOf` in the storage of `Purse`."""
+"""Of `creditOf` in the storage of `Vault`."""
 Change = Callable[[str, Mapping[str, str]], bytes]
 """(contract, addresses by contract and of the token): what is sent to create it."""
 
 
 def make_honest(contract: str, where: Mapping[str, str]) -> bytes:
-    return compute_game_code(contract, where, LIMITS_LOCAL)
+    return compute_game_code(contract, where, BOUNDS_LOCAL)
 
 
 def add_mover(contract: str, where: Mapping[str, str]) -> bytes:
-    """`STRANGER` moves money in the purse in the place of the shares."""
-    if contract != "Purse":
+    """`STRANGER` moves money in the vault in the place of the shares."""
+    if contract != "Vault":
         return make_honest(contract, where)
     return compute_creation_code(contract, [where["token"], where["Game"], STRANGER])
 
@@ -56,7 +56,7 @@ def change_shares(contract: str, where: Mapping[str, str]) -> bytes:
 
 
 def give_credit(contract: str, where: Mapping[str, str]) -> bytes:
-    """All code is as it should be; `deploy_doctored` lets `Purse` begin with a credit of `STRANGER`."""
+    """All code is as it should be; `deploy_doctored` lets `Vault` begin with a credit of `STRANGER`."""
     return make_honest(contract, where)
 
 
@@ -91,7 +91,7 @@ async def deploy_doctored(
     where = {**deployment.contracts(), "token": token}
     for name, address in deployment.contracts().items():
         code = change(name, where)
-        if change is give_credit and name == "Purse":
+        if change is give_credit and name == "Vault":
             code = store_credit(await connection.call("", code, f"new {name}"))
         assert await create(sender, name, code, lambda _: None) == address
     return deployment

@@ -109,9 +109,9 @@ class Operators:
         async def post(chain: GameChain) -> bytes:
             salt = secrets.token_bytes(32)
             terms, training = build_task(TINY_PLAN, make_dataset(), chain.address, salt)
-            await _deposit(chain, await chain.tasks.escrow_for(terms))
+            await _deposit(chain, await chain.game.escrow_for(terms))
             self.posted.append(training)
-            receipt = await chain.tasks.post_task(terms, encode_training(training))
+            receipt = await chain.game.post_task(terms, encode_training(training))
             return bytes(receipt.find("TaskPosted").arguments["task"])
 
         return self.act(name, post).hex()
@@ -121,11 +121,11 @@ class Operators:
 
         async def join(chain: GameChain) -> None:
             await _deposit(chain, stake_wei)
-            await chain.seats.join(bytes.fromhex(task), role, stake_wei)
+            await chain.game.join(bytes.fromhex(task), role, stake_wei)
 
         self.act(name, join)
 
 
 async def _deposit(chain: GameChain, amount_wei: int) -> None:
-    await chain.token.approve(chain.purse.address, amount_wei)
-    await chain.purse.deposit(amount_wei)
+    await chain.token.approve(chain.vault.address, amount_wei)
+    await chain.vault.deposit(amount_wei)

@@ -24,7 +24,7 @@ from touchstone.node.loop.node import Node
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import Seat, create_game
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.seats import seat_session
@@ -79,9 +79,9 @@ class StillNode(Node):
     @classmethod
     def make(cls, game: Any) -> Self:
         """One whose chain has this game as `TASK`."""
-        chain: Any = SimpleNamespace(address=ACCOUNT, sender=None, limits=LIMITS_LOCAL, connection=None)
-        chain.seats = SimpleNamespace(seat_of=find_no_seat)
-        state, nothing = ChainState(ACCOUNT, LIMITS_LOCAL, cast(Any, None)), cast(Any, None)
+        chain: Any = SimpleNamespace(address=ACCOUNT, sender=None, bounds=BOUNDS_LOCAL, connection=None)
+        chain.game = SimpleNamespace(seat_of=find_no_seat)
+        state, nothing = ChainState(ACCOUNT, BOUNDS_LOCAL, cast(Any, None)), cast(Any, None)
         state.games[TASK], state.head_block = game, START_BLOCK
         following = StillFollowing(chain, state, Status(ACCOUNT), _wait_for_ever())
         config = NodeConfig(Path(), Path(), "", nothing, notify=print)
@@ -156,7 +156,7 @@ class MadeSession:
 
     def get_game(self) -> Any:
         known = [] if self.seat is None else [replace(self.seat, account=self.get_account())]
-        game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+        game = create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK)
         return replace(game, seats={seat.number: seat for seat in known})
 
     def get_account(self) -> str:

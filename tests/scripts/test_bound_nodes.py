@@ -23,9 +23,9 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.open_questions import has_bond
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
-from touchstone.protocol.spec.game.state import OpenAsk, RunningDispute, StatementRef, create_game
+from touchstone.protocol.spec.game.state import OpenQuery, RunningDispute, StatementRef, create_game
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts.account import task_names
@@ -40,7 +40,7 @@ Change = Callable[[Any], Any]
 
 # --- A bond that is left ------------------------------------------------------------------------------------
 OPEN: dict[str, Change] = {
-    "ask": lambda account: {"asks": {3: OpenAsk(3, STATEMENT, 1, VoteWord.ACCEPT, 0, account, 99)}},
+    "ask": lambda account: {"queries": {3: OpenQuery(3, STATEMENT, 1, VoteWord.ACCEPT, 0, account, 99)}},
     "dispute": lambda account: {"disputes": {3: RunningDispute(3, STATEMENT, 1, account, 99)}},
 }
 
@@ -98,7 +98,7 @@ async def test_a_bond_is_played_also_where_all_seats_are_taken(
 @pytest.mark.parametrize("has_dispute", [True, False])
 async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat(has_dispute: bool) -> None:
     """The lowest free number is dealt out next, so the former seat is soon forgotten."""
-    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
+    game = LoggedGame(**vars(create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK)))
     if has_dispute:
         game = replace(game, **OPEN["dispute"](ACCOUNT))
     request = SeatRequest(SeatRole.VERIFIER, is_held=True)
@@ -112,7 +112,7 @@ async def test_a_bond_is_played_where_another_account_has_the_number_of_the_seat
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_again(is_known: bool) -> None:
     """`touchstone solve` said: going on as solver 0. It asked nothing, since the seat was leaving."""
-    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
+    game = LoggedGame(**vars(create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK)))
     node = StillNode.make(replace(game, former={7: SEAT} if is_known else {}))
     assert await node.work_on(TASK, SeatRequest(SeatRole.SOLVER, is_held=True)) is False and not node.taken
     with pytest.raises(EnvironmentFault):
@@ -123,7 +123,7 @@ async def test_a_seat_that_was_paid_out_since_the_command_began_is_not_taken_aga
 async def test_a_seat_that_the_followed_endpoint_does_not_show_yet_is_not_paid_out() -> None:
     """The command began by an endpoint that has the seat. The node ended, as one that is not needed, and a
     service does not start such a one again: the seat was silent."""
-    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
+    game = LoggedGame(**vars(create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK)))
     node, blocks = StillNode.make(game), list[object]()
 
     async def find_seat(*_: object) -> int:
@@ -134,7 +134,7 @@ async def test_a_seat_that_the_followed_endpoint_does_not_show_yet_is_not_paid_o
         if len(blocks) == 3:
             node.change(replace(game, seats={SEAT.number: SEAT}))
 
-    cast(Any, node.chain).seats.seat_of = find_seat
+    cast(Any, node.chain).game.seat_of = find_seat
     vars(node.following)["take_next"] = take_next
     with pytest.raises(EnvironmentFault):
         await node.work_on(TASK, SeatRequest(SeatRole.SOLVER, is_held=True))
@@ -142,7 +142,7 @@ async def test_a_seat_that_the_followed_endpoint_does_not_show_yet_is_not_paid_o
 
 
 def test_a_bond_is_its_own_accounts() -> None:
-    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
+    game = LoggedGame(**vars(create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK)))
     assert not has_bond(game, "alice")
     for change in OPEN.values():
         found = replace(game, **change("alice"))
@@ -253,7 +253,7 @@ async def test_a_bond_is_played_though_a_transaction_waits_for_its_block(
 
 
 def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_bond() -> None:
-    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
+    game = LoggedGame(**vars(create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK)))
     alike = TASK[:6] + bytes(26)
     state: Any = SimpleNamespace(
         games={TASK: replace(game, **OPEN["dispute"](ACCOUNT)), alike: game}, refused={}, account=ACCOUNT
@@ -269,7 +269,7 @@ async def test_a_bond_needs_no_first_weights(monkeypatch: pytest.MonkeyPatch, is
     def lack(*_: object) -> None:
         raise silence()
 
-    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
+    game = LoggedGame(**vars(create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK)))
     training, terms = (
         SimpleNamespace(is_start_given=is_start_given),
         SimpleNamespace(initial_weights_root=b""),
@@ -302,7 +302,7 @@ async def join_made_up(monkeypatch: pytest.MonkeyPatch, game: Any, team: object)
 
 async def test_a_bond_needs_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """They took the memory in which the dispute was to be played. Who may still get a seat has them."""
-    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
+    game = LoggedGame(**vars(create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK)))
     bound, seats = replace(game, **OPEN["dispute"](ACCOUNT)), {7: replace(SEAT, account=ACCOUNT)}
     teams = list[object]()
     for now in (bound, game, replace(bound, seats=seats)):
@@ -316,7 +316,7 @@ async def test_workers_end_where_the_task_cannot_be_opened(monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise silence()
 
-    game, closed = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK))), list[str]()
+    game, closed = LoggedGame(**vars(create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK))), list[str]()
     team = SimpleNamespace(close=lambda: closed.append("team"))
     monkeypatch.setattr(StillNode, "open_task", fail)
     with pytest.raises(EnvironmentFault, match="silent"):
@@ -336,7 +336,7 @@ def test_a_bond_waits_for_no_ray_and_no_processes(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(audit_opening, "open_pool", open_pool)
     monkeypatch.setattr(audit_opening, "has_replay_processes", lambda _: True)
     game = replace(
-        LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK))), **OPEN["dispute"](ACCOUNT)
+        LoggedGame(**vars(create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK))), **OPEN["dispute"](ACCOUNT)
     )
     config = NodeConfig(Path(), Path(), "", cast(Any, None), executor="ray")
     audit_opening.open_seated_pool(config, game, ACCOUNT)
@@ -348,7 +348,7 @@ def test_a_bond_waits_for_no_ray_and_no_processes(monkeypatch: pytest.MonkeyPatc
 
 async def test_a_play_for_a_bond_ends_with_it_also_where_the_seat_is_forgotten() -> None:
     """It went on until the task was closed: a stranger who joins takes the number of the former seat."""
-    game = LoggedGame(**vars(create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)))
+    game = LoggedGame(**vars(create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK)))
     node = StillNode.make(replace(game, **OPEN["dispute"](ACCOUNT)))
     request = SeatRequest(SeatRole.VERIFIER, is_held=True)
     playing_on = asyncio.create_task(node.work_on(TASK, request))

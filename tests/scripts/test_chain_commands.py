@@ -20,7 +20,7 @@ from tests.scripts.network import DEADLINE_S, ROOT, Network, edit_config, fail, 
 from tests.scripts.typed import parse
 from touchstone.explorer.node_reports import Asked
 from touchstone.protocol.adapters.chain.deployment import write_game_deployment
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.scripts.home.home_config import HomeConfig, read_config
 from touchstone.scripts.home.home_folder import create_home, unlock_key
 from touchstone.scripts.network.devnet import claim_port
@@ -36,17 +36,17 @@ def test_a_party_gets_money(home: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "Tasks at block" in shown and "100000 tokens" in shown
 
 
-def test_a_home_knows_by_which_limits_it_judges(
+def test_a_home_knows_by_which_preset_it_judges(
     network: Network, tmp_path: Path, password: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert init(network, tmp_path / "a", password) == 0
-    assert read_config(tmp_path / "a").limits == "local"
+    assert read_config(tmp_path / "a").preset == "local"
     assert "WARNING" not in capsys.readouterr().out
-    assert init(network, tmp_path / "b", password, "--limits", "2s") == 0
-    assert "WARNING: the deployment has the limits local, this home has 2s" in capsys.readouterr().out
-    assert read_config(tmp_path / "b").limits == "2s"
-    edit_config(tmp_path / "b", "limits", "1s")
-    assert "limits" in fail(capsys, "status", "--home", str(tmp_path / "b"))[2]
+    assert init(network, tmp_path / "b", password, "--preset", "2s") == 0
+    assert "WARNING: the deployment has the bounds local, this home has 2s" in capsys.readouterr().out
+    assert read_config(tmp_path / "b").preset == "2s"
+    edit_config(tmp_path / "b", "preset", "1s")
+    assert "preset" in fail(capsys, "status", "--home", str(tmp_path / "b"))[2]
 
 
 def test_a_home_is_not_made_twice(
@@ -75,7 +75,7 @@ def test_a_home_whose_account_got_nothing_is_funded_by_init_again(
 ) -> None:
     """The chain went away while it was made."""
     home, url = tmp_path / "poor", network.rpc_url
-    config = HomeConfig(rpc_url=NOWHERE, deployment=str(network.deployment), limits="local")
+    config = HomeConfig(rpc_url=NOWHERE, deployment=str(network.deployment), preset="local")
     create_home(home, config, "secret", is_devnet=True)
     assert init_with(url, network, home, password) == 2
     assert f"correct rpc_url in {home / 'config.toml'}" in capsys.readouterr().err
@@ -209,7 +209,7 @@ def test_a_port_that_is_taken(network: Network, capsys: pytest.CaptureFixture[st
 @pytest.fixture
 def chain(tmp_path: Path) -> Iterator[RoundChain]:
     """The contracts on an Anvil of their own."""
-    with open_round_chain(tmp_path / "chain", LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path / "chain", BOUNDS_LOCAL) as opened:
         yield opened
 
 

@@ -25,7 +25,7 @@ from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.wire.json_answers import NodeStatus
 from touchstone.protocol.adapters.wire.tls_contexts import make_server_context
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.scripts.network.devnet import CHAIN_ID, GRANT_COIN_WEI, give_coin, run_anvil
 from touchstone.scripts.network.devnet_clock import FAR_BLOCKS, PAGE_BLOCKS, DevnetClock, compute_skip
 
@@ -121,9 +121,9 @@ async def net(tmp_path: Path) -> AsyncIterator[Net]:
         await give_coin(connection, key.address, GRANT_COIN_WEI)
         where = dict.fromkeys((*GAME_CONTRACTS.values(), "token"), key.address.lower())
         sender = Sender(connection, key, CHAIN_ID, QUICK)
-        receipt = await sender.send("", compute_game_code("Tasks", where, LIMITS_LOCAL), "Tasks")
+        receipt = await sender.send("", compute_game_code("Tasks", where, BOUNDS_LOCAL), "Tasks")
         where["Tasks"] = receipt.contract_address
-        receipt = await sender.send("", compute_game_code("Game", where, LIMITS_LOCAL), "Game")
+        receipt = await sender.send("", compute_game_code("Game", where, BOUNDS_LOCAL), "Game")
         game = receipt.contract_address
         others = {name: f"0x{i:040x}" for i, name in enumerate(("token", *GAME_CONTRACTS), 0x1000)}
         for address in others.values():
@@ -151,7 +151,7 @@ async def announce(net: Net, party: Party, url: str, fingerprint: bytes = b"") -
     async with open_game_chain(
         net.rpc_url, deployment, party.key, poll_s=POLL_S, sending=Sending(QUICK)
     ) as chain:
-        await chain.tasks.announce(url, fingerprint or party.identity.fingerprint)
+        await chain.game.announce(url, fingerprint or party.identity.fingerprint)
 
 
 def give_seat(clock: DevnetClock, party: Party) -> None:
@@ -236,7 +236,7 @@ async def test_who_has_just_sent_something_is_not_skipped_over(
 ) -> None:
     await net.anvil("evm_setAutomine", False)
     await set_all_waiting(net.chain, parties, 50, 50)
-    sending = asyncio.create_task(net.chain.tasks.announce("https://127.0.0.1:1", b"\1" * 32))
+    sending = asyncio.create_task(net.chain.game.announce("https://127.0.0.1:1", b"\1" * 32))
     await wait_for_pool(net.chain)
     assert await clock.tick() == 0
     # A short while later the transaction gets its block.
@@ -287,10 +287,10 @@ async def test_an_announcement_that_is_no_text_stops_nobody(
     await give_coin(net.chain.connection, key.address, GRANT_COIN_WEI)
     sender = Sender(net.chain.connection, key, CHAIN_ID, QUICK)
     announce = encode_call(find_function(load_abi("ITasks"), "announce"), ["https://" + "~" * 9, bytes(32)])
-    await sender.send(tasks, announce.replace(b"~", b"\xff"), "Tasks.announce")
+    await sender.send(tasks, announce.replace(b"~", b"\xff"), "Game.announce")
     await set_all_waiting(net.chain, parties, 50, 20)
     assert await clock.tick() == 19
-    state = ChainState("", LIMITS_LOCAL, net.chain.signing)
+    state = ChainState("", BOUNDS_LOCAL, net.chain.signing)
     state.take(await anext(net.chain.follow()))
     assert set(state.network.peers) == {party.key.address.lower() for party in parties}
 
@@ -311,7 +311,7 @@ async def test_a_running_clock_makes_the_blocks_alone(
     monkeypatch.setattr("touchstone.scripts.network.devnet_clock.BLOCK_S", 0.1)
     running = asyncio.create_task(clock.run())
     await net.chain.wait_for_block((await net.chain.head()).number + 3)
-    receipt = await net.chain.tasks.announce("https://127.0.0.1:1", b"\1" * 32)
+    receipt = await net.chain.game.announce("https://127.0.0.1:1", b"\1" * 32)
     running.cancel()
     assert receipt.find("Announced").block_number == receipt.block_number
     assert await net.anvil("anvil_getAutomine") is False

@@ -11,7 +11,7 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.purse import credit_of
+from touchstone.protocol.spec.game.vault import credit_of
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account import sending
 from touchstone.scripts.command_line.console import Console
@@ -57,11 +57,11 @@ async def test_a_task_that_is_over_is_settled_paid_out_and_closed(
     """By any account. Only its submitter has something to take out."""
     chain, terminal = WorldChain(play_over(), account), Terminal()
     opened = open_chain(chain, monkeypatch)
-    before = chain.world.state.purse.wei.get(credit_of(SUBMITTER), 0)
+    before = chain.world.state.vault.wei.get(credit_of(SUBMITTER), 0)
     await close_task(opened, NAME, terminal)
     assert chain.world.state.is_closed and not chain.world.state.seats
-    assert chain.sent[-1] == calls.CloseGame()
-    refund_wei = chain.world.state.purse.wei[credit_of(SUBMITTER)] - before
+    assert chain.sent[-1] == calls.CloseTask()
+    refund_wei = chain.world.state.vault.wei[credit_of(SUBMITTER)] - before
     assert refund_wei > 0
     assert f"{format_tokens(refund_wei)} is now credit of {SUBMITTER}" in terminal.said
     assert ("Next: touchstone withdraw" in terminal.said) == (account == SUBMITTER)
@@ -77,7 +77,7 @@ async def test_a_task_that_runs_says_what_is_open_and_whose_stake_is_held(
         await close_task(open_chain(chain, monkeypatch), NAME, Terminal())
     told = str(refused.value.actual)
     assert f"block {chain.world.block - 1}" in told and "round 0: " in told
-    assert told.count("the seat is open") == SHOWN_SEATS < len(chain.world.state.seats)
+    assert told.count("the seat is active") == SHOWN_SEATS < len(chain.world.state.seats)
     assert not chain.sent
 
 

@@ -94,7 +94,7 @@ def test_a_file_gets_what_is_said_and_what_is_logged(
         with about_round(3):
             assert re.fullmatch(STAMP + "claim: done\n", notify("claim: done"))
         notify("a stranger writes of round 7")
-        log.info("Rounds.commit is mined in block %d", 7, extra={"round": 4, "transaction": "ab" * 32})
+        log.info("Game.commit is mined in block %d", 7, extra={"round": 4, "transaction": "ab" * 32})
         log.warning("late")
         log.debug("detail")
         logging.getLogger("library").info("noise")
@@ -102,7 +102,7 @@ def test_a_file_gets_what_is_said_and_what_is_logged(
     assert re.fullmatch(STAMP + "INFO claim: done round=3", said)
     assert re.fullmatch(STAMP + "INFO a stranger writes of round 7", prose)
     assert re.fullmatch(
-        STAMP + f"INFO Rounds.commit is mined in block 7 round=4 transaction=0x{'ab' * 32}", mined
+        STAMP + f"INFO Game.commit is mined in block 7 round=4 transaction=0x{'ab' * 32}", mined
     )
     assert re.fullmatch(STAMP + "WARNING late", late)
     # Without a level, standard error has warnings alone.
@@ -274,7 +274,7 @@ def test_money_and_tasks(operators: Operators) -> None:
     assert raised["stake_wei"] == str(AMOUNTS.auditor_stake + 15 * 10**17)
     seen = play("alice", "status")
     (game,) = [one for one in seen["tasks"] if one["task"] == f"0x{task}"]  # type: ignore[attr-defined]
-    assert game["verifiers"] == 1 and game["status"] == "stands still" and game["lacks"]
+    assert game["verifiers"] == 1 and game["status"] == "paused" and game["lacks"]
     assert "rounds" not in seen
     (money,) = [one for one in seen["money"] if one["task"] == f"0x{task}"]  # type: ignore[attr-defined]
     assert money["locked_wei"] == raised["stake_wei"] and money["earned_wei"] == money["lost_wei"] == "0"

@@ -22,7 +22,7 @@ from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.keys.keystore import create_devnet_keystore
 from touchstone.protocol.spec.commitments import compute_domain
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.presets import LIMITS_2S, LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_2S, BOUNDS_LOCAL
 from touchstone.protocol.spec.quicknet import compute_round_after
 from touchstone.scripts import deploy
 from touchstone.scripts.network import randomness_choice
@@ -48,7 +48,7 @@ async def placed(tmp_path: Path) -> AsyncIterator[Placed]:
         connection, key = Connection(rpc_url, poll_s=0.02), AccountKey(Account.create())
         await give_coin(connection, key.address, GRANT_COIN_WEI)
         path = folder / "game.json"
-        deployment = await deploy_game_once(connection, key, path, LIMITS_2S, report=lambda _: None)
+        deployment = await deploy_game_once(connection, key, path, BOUNDS_2S, report=lambda _: None)
         await connection.close()
         yield Placed(rpc_url, key, path, deployment)
 
@@ -62,10 +62,10 @@ async def chain(placed: Placed) -> AsyncIterator[GameChain]:
 async def test_the_contracts_know_each_other_and_their_limits(placed: Placed, chain: GameChain) -> None:
     """Only those that move money may do so, and the shares are those of the contract that is named."""
     for name, address in placed.deployment.contracts().items():
-        assert await chain.purse.is_module(address) == (name in ("Game", "Shares")), name
-    assert await chain.purse.token() == placed.deployment.token
-    assert await chain.steps.referee() == placed.deployment.referee
-    assert chain.limits == LIMITS_2S
+        assert await chain.vault.is_module(address) == (name in ("Game", "Shares")), name
+    assert await chain.vault.token() == placed.deployment.token
+    assert await chain.game.referee() == placed.deployment.referee
+    assert chain.bounds == BOUNDS_2S
     async with open_game_chain(placed.rpc_url, placed.deployment) as opened:
         assert opened.connection.poll_s == 2.0 / LOOKS_A_BLOCK, "a provider counts requests"
 
@@ -74,8 +74,8 @@ async def test_a_chain_of_the_deployment_signs_reads_and_proves(placed: Placed, 
     assert chain.signing.contract == placed.deployment.game
     task, block = b"\7" * 32, (await chain.head()).number
     domain = compute_domain(chain.signing.chain_id, chain.signing.contract, task)
-    assert await chain.tasks.domain_of(task) == domain
-    receipt = await chain.tasks.announce("https://127.0.0.1:1", b"\1" * 32)
+    assert await chain.game.domain_of(task) == domain
+    receipt = await chain.game.announce("https://127.0.0.1:1", b"\1" * 32)
     assert receipt.find("Announced").arguments["account"] == chain.address == placed.key.address.lower()
     names = [event.name for event in await chain.read_events(placed.deployment.deploy_block, block + 1)]
     assert names == ["Announced"]
@@ -86,7 +86,7 @@ async def test_a_chain_of_the_deployment_signs_reads_and_proves(placed: Placed, 
 
 async def test_a_second_deployment_is_the_first(placed: Placed, chain: GameChain) -> None:
     before = (await chain.head()).number
-    again = await deploy_game_once(chain.connection, placed.key, placed.path, LIMITS_2S)
+    again = await deploy_game_once(chain.connection, placed.key, placed.path, BOUNDS_2S)
     assert again == placed.deployment == read_game_deployment(placed.path)
     assert (await chain.head()).number == before
 
@@ -100,13 +100,13 @@ async def test_a_second_run_says_that_it_changes_nothing_and_refuses_what_is_not
     create_devnet_keystore(tmp_path / "key.json", "secret")
     before, text = (await chain.head()).number, placed.path.read_text()
     words = ["--rpc-url", placed.rpc_url, "--keystore", str(tmp_path / "key.json"), "--out", str(placed.path)]
-    words += ["--password-file", str(tmp_path / "password"), "--limits"]
+    words += ["--password-file", str(tmp_path / "password"), "--preset"]
     token = to_checksum_address(placed.deployment.token)
     for more in (["2s"], ["2s", "--token", token]):
         assert await asyncio.to_thread(deploy.main, words + more) == 0
         assert capsys.readouterr().out == f"found in {placed.path}, nothing changed\n"
     for more, expected, actual in (
-        (["local"], "limits local", "limits 2s"),
+        (["local"], "bounds local", "bounds 2s"),
         (["2s", "--token", "0x" + 40 * "1"], "token 0x" + 40 * "1", f"token {placed.deployment.token}"),
         (["2s", "--drand"], "draws with drand", "draws without drand"),
     ):
@@ -135,7 +135,7 @@ async def test_a_file_that_is_no_deployment_on_this_chain_is_never_replaced(
     assert other != text
     placed.path.write_text(other)
     with pytest.raises(InvalidInput) as error:
-        await deploy_game_once(chain.connection, placed.key, placed.path, LIMITS_2S)
+        await deploy_game_once(chain.connection, placed.key, placed.path, BOUNDS_2S)
     assert expected in str(error.value.expected) and actual in str(error.value.actual)
     assert error.value.where == str(placed.path) and "--out" in error.value.remedy
     assert (await chain.head()).number == before and placed.path.read_text() == other
@@ -144,7 +144,7 @@ async def test_a_file_that_is_no_deployment_on_this_chain_is_never_replaced(
 async def refuse_poor(connection: Connection, key: AccountKey) -> tuple[int, int]:
     """Gas of all contracts, and the price of one, as the refusal of a deployment says them."""
     with pytest.raises(InvalidInput, match="too little coin to deploy all contracts") as error:
-        await deploy_game(connection, key, LIMITS_LOCAL, report=lambda _: None)
+        await deploy_game(connection, key, BOUNDS_LOCAL, report=lambda _: None)
     assert await connection.transaction_count(key.address, "pending") == 0
     gas, price_wei = re.findall(r"([\d,]+) (?:gas|wei)", str(error.value.expected))
     return int(gas.replace(",", "")), int(price_wei.replace(",", ""))
@@ -178,7 +178,7 @@ async def test_on_a_chain_that_was_begun_anew_the_contracts_are_deployed_again(
     async with run_anvil(0, tmp_path / "anew.log", block_time_s=0) as rpc_url:
         connection, key = Connection(rpc_url, poll_s=0.02), AccountKey(Account.create())
         await give_coin(connection, key.address, GRANT_COIN_WEI)
-        made = await deploy_game_once(connection, key, placed.path, LIMITS_2S, report=lambda _: None)
+        made = await deploy_game_once(connection, key, placed.path, BOUNDS_2S, report=lambda _: None)
         await connection.close()
     assert made != placed.deployment and read_game_deployment(placed.path) == made
 
@@ -212,7 +212,7 @@ async def test_a_chain_without_randomness_gets_no_contracts(
     monkeypatch.setattr(randomness_choice, "measure", measure)
     before = (await chain.head()).number
     with pytest.raises(EnvironmentFault, match="not random"):
-        await deploy_game(chain.connection, placed.key, LIMITS_LOCAL, report=lambda _: None)
+        await deploy_game(chain.connection, placed.key, BOUNDS_LOCAL, report=lambda _: None)
     assert (await chain.head()).number == before
 
 
@@ -222,11 +222,11 @@ async def test_with_drand_a_seal_names_the_round_that_it_takes(tmp_path: Path) -
     async with run_anvil(0, tmp_path / "anvil.log", hardfork="prague") as rpc_url:
         connection, key = Connection(rpc_url, poll_s=0.02), AccountKey(Account.create())
         await give_coin(connection, key.address, GRANT_COIN_WEI)
-        made = await deploy_game(connection, key, LIMITS_LOCAL, with_drand=True, report=quiet)
+        made = await deploy_game(connection, key, BOUNDS_LOCAL, with_drand=True, report=quiet)
         await connection.close()
         async with open_game_chain(rpc_url, made, key, poll_s=0.02) as mixed:
             assert await mixed.randomness.drand_round(at) == compute_round_after(at)
-            assert await mixed.purse.is_module(made.game)
+            assert await mixed.vault.is_module(made.game)
 
 
 def test_a_file_lists_every_contract(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.scripts.network import devnet
 from touchstone.scripts.network.devnet import (
     GRANT_COIN_WEI,
@@ -31,7 +31,7 @@ async def test_a_network_with_contracts_and_money(tmp_path: Path) -> None:
     ):
         assert await chain.token.balance_of(ACCOUNT) == GRANT_TOKEN_WEI
         assert await chain.connection.balance_of(ACCOUNT) == GRANT_COIN_WEI
-        assert chain.limits == LIMITS_LOCAL
+        assert chain.bounds == BOUNDS_LOCAL
         assert [line.split()[0] for line in lines] == ["DevToken", *net.deployment.contracts()]
 
 

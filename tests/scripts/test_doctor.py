@@ -144,7 +144,7 @@ def test_a_chain_with_another_genesis(home: Path, network: Network, tmp_path: Pa
 @pytest.mark.parametrize(("shift_s", "word"), [(120, "ahead of"), (-120, "behind")])
 def test_a_wrong_clock(home: Path, shift_s: int, word: str) -> None:
     """A chain that goes on, and a clock that is two minutes off from it."""
-    edit_config(home, "limits", "2s")
+    edit_config(home, "preset", "2s")
     patient = make_patient(home)
 
     async def set_clock(patient: Patient) -> str:
@@ -238,10 +238,10 @@ def test_without_any_sound_endpoint_the_chain_is_not_tested(home: Path) -> None:
 
 
 # --- What chain and deployment ask --------------------------------------------------------------------------
-def test_limits_that_are_not_the_deployments(home: Path) -> None:
+def test_bounds_that_are_not_the_deployments(home: Path) -> None:
     assert get_view(make_patient(home), CHAIN, LIMITS) == "local, as the deployment's"
-    edit_config(home, "limits", "12s")
-    assert "other limits than this home" in find(make_patient(home), CHAIN, LIMITS).what
+    edit_config(home, "preset", "12s")
+    assert "other bounds than this home" in find(make_patient(home), CHAIN, LIMITS).what
 
 
 @pytest.mark.parametrize(("share", "word"), [(3.0, "allows"), (1.5, "WARNING"), (0.5, "costs more")])
@@ -327,7 +327,7 @@ class StandingChain:
 def test_a_lagging_head(home: Path, chain: StandingChain, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain_checks, "LOOK_S", 0.05)
     monkeypatch.setattr(chain_checks, "BLOCK_S", {"2s": 0.1})
-    edit_config(home, "limits", "2s")
+    edit_config(home, "preset", "2s")
     fault = find(make_patient(home, chain=cast(Any, chain)), HEAD)
     assert "lags behind" in fault.what and said in str(fault.actual)
 

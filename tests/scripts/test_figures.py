@@ -21,7 +21,7 @@ from touchstone.protocol.adapters.signed_profiles import write_profile
 from touchstone.protocol.spec.calibration_profile import Profile
 from touchstone.protocol.spec.calibration_rules import merge_profiles
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.presets import LIMITS_2S, LIMITS_12S, LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_2S, BOUNDS_12S, BOUNDS_LOCAL
 from touchstone.protocol.spec.game.terms import GameTerms
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.task_spec import Limits
@@ -31,7 +31,7 @@ from touchstone.scripts.tasks.figures import read_figures
 from touchstone.scripts.tasks.task_creation import justify
 from touchstone.scripts.tasks.task_example import TASK_FILE
 from touchstone.scripts.tasks.task_file import TaskFile, read_task_file, sketch_terms
-from touchstone.scripts.tasks.terms_checks import find_strictest, refuse_other_limits
+from touchstone.scripts.tasks.terms_checks import find_strictest, refuse_other_bounds
 from touchstone.scripts.tasks.toml_tables import build_container
 
 PATH = Path("config.toml")
@@ -105,7 +105,7 @@ def make_console() -> tuple[Console, io.StringIO]:
 
 def test_the_manuals_task_is_justified(file: TaskFile) -> None:
     console, shown = make_console()
-    justify(file, LIMITS_LOCAL, console)
+    justify(file, BOUNDS_LOCAL, console)
     for name in vars(file.plan.amounts):
         assert name in shown.getvalue()
     assert "C + gas of a round" in shown.getvalue() and "(wrong)" not in shown.getvalue()
@@ -117,7 +117,7 @@ def test_the_manuals_task_is_justified(file: TaskFile) -> None:
         (set_window(respond=3), "windows.respond"),
         (set_window(dispute=600), "windows.dispute"),
         (set_window(audit_max=6), "windows.audit_max"),
-        (set_amount(ask_bond=0), "amounts.ask_bond"),
+        (set_amount(query_bond=0), "amounts.query_bond"),
         (lambda plan: replace(plan, solver_seats=65), "solver_seats"),
         (lambda plan: replace(plan, draws=2), "least_verifiers"),
         (lambda plan: replace(plan, least_whistleblowers=2), "least_whistleblowers"),
@@ -139,20 +139,20 @@ def test_the_manuals_task_is_justified(file: TaskFile) -> None:
 def test_what_nodes_would_refuse_is_named(file: TaskFile, change: Change, key: str) -> None:
     broken = replace(file, plan=change(file.plan))
     with pytest.raises(InvalidInput) as refusal:
-        justify(broken, LIMITS_LOCAL, make_console()[0])
+        justify(broken, BOUNDS_LOCAL, make_console()[0])
     assert key in str(refusal.value.where).split(", ")
 
 
 def test_the_limits_of_a_slow_chain_are_not_those_of_a_local_one(file: TaskFile) -> None:
     with pytest.raises(InvalidInput, match="preset 12s"):
-        justify(file, LIMITS_12S, make_console()[0])
+        justify(file, BOUNDS_12S, make_console()[0])
 
 
 def test_contracts_that_forget_sooner_are_refused() -> None:
-    refuse_other_limits(LIMITS_2S, LIMITS_2S)
-    refuse_other_limits(replace(LIMITS_2S, seal_blocks=250), LIMITS_2S)
-    with pytest.raises(InvalidInput, match="proof_seal_blocks >= 200"):
-        refuse_other_limits(LIMITS_LOCAL, LIMITS_2S)
+    refuse_other_bounds(BOUNDS_2S, BOUNDS_2S)
+    refuse_other_bounds(replace(BOUNDS_2S, header_blocks=250), BOUNDS_2S)
+    with pytest.raises(InvalidInput, match="proof_commit_blocks >= 200"):
+        refuse_other_bounds(BOUNDS_LOCAL, BOUNDS_2S)
 
 
 def write_three(folder: Path, **changes: object) -> tuple[list[Path], list[Profile]]:

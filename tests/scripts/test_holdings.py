@@ -113,4 +113,4 @@ def test_the_machine_remembers_a_convicted_seat_that_is_paid_out() -> None:
             world.send(call, "x")
     world.send(calls.PayOut(number), "x")
     seat = world.state.former[number]
-    assert (seat.account, seat.status) == ("solver0", SeatStatus.CLOSED)
+    assert (seat.account, seat.status) == ("solver0", SeatStatus.CONVICTED)

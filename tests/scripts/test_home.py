@@ -128,7 +128,7 @@ WHOLE = f'rpc_url="u"\ndeployment="d"\naccount="0x{40 * "1"}"\n'
         (WHOLE + "replay_processes=0", "replay_processes"),
         (WHOLE + "workers=0", "workers"),
         (WHOLE + 'executor="threads"', "executor"),
-        (WHOLE + 'limits="3s"', "limits"),
+        (WHOLE + 'preset="3s"', "preset"),
         (WHOLE + "economics=3", "economics"),
         (WHOLE + "nonsense=1", "nonsense"),
     ],
@@ -226,7 +226,7 @@ def test_an_option_that_could_not_be_read_again_is_refused_by_its_name() -> None
 
 
 def test_a_key_with_choices_is_told_them(tmp_path: Path) -> None:
-    (tmp_path / CONFIG_FILE).write_text(WHOLE + 'limits="3s"')
+    (tmp_path / CONFIG_FILE).write_text(WHOLE + 'preset="3s"')
     with pytest.raises(InvalidInput) as error:
         read_config(tmp_path)
     assert error.value.expected == "12s, 2s or local"

@@ -109,8 +109,8 @@ def test_a_node_that_leaves_while_the_command_is_answered_does_not_make_it_fail(
         state = await read(chain, account)
         reads.append(account)
         if len(reads) == 1:
-            seat = await chain.seats.seat_of(bytes.fromhex(task), chain.address)
-            await chain.seats.leave(bytes.fromhex(task), seat)
+            seat = await chain.game.seat_of(bytes.fromhex(task), chain.address)
+            await chain.game.leave(bytes.fromhex(task), seat)
         return state
 
     monkeypatch.setattr(staking, "read_state", read_then_leave)
@@ -134,7 +134,7 @@ def test_a_task_ends_and_its_escrow_comes_back(operators: Operators) -> None:
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     lines = operators.fail("bob", "task", "close", task[:8])
     assert "cannot be closed yet" in lines[0] and "rounds still to open: 3" in lines[2]
-    assert "verifier 0: the seat is open" in lines[2] and "task halt" in lines[3]
+    assert "verifier 0: the seat is active" in lines[2] and "task halt" in lines[3]
     lines = operators.fail("bob", "task", "halt", task[:8], "--yes")
     assert "cannot be halted" in lines[0] and operators.account_of("submitter") in lines[2]
     assert "halted 0x" in operators.run("submitter", "task", "halt", task[:8], "--yes")

@@ -52,7 +52,7 @@ def show(account: str, *, is_closed: bool = False) -> dict[str, str]:
 
 def test_what_is_locked_earned_owed_and_not_paid() -> None:
     rows = show("solver3")
-    assert rows["locked: solver 3 (open)"].startswith("0.000000000000002|")
+    assert rows["locked: solver 3 (active)"].startswith("0.000000000000002|")
     four = "0.0000000000000004"
     assert rows["earned, not settled"] == f"{four}|accepted claim {four}; {rows_wait()}"
     assert rows["fees to come"] == f"0.00000000000000006|missed round 0.00000000000000006; {rows_wait()}"

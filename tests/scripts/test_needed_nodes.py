@@ -100,7 +100,7 @@ def test_a_seat_that_a_lagging_nodes_events_hide_is_not_given_up(
         found = await chain.read_events(chain.deployment.deploy_block, state.head_block)
         posted = next(one for one in found if one.arguments.get("task") == bytes.fromhex(task))
         known = tuple(one for one in found if one.block_number <= posted.block_number)
-        late = type(state)(account.lower(), chain.limits, chain.signing)
+        late = type(state)(account.lower(), chain.bounds, chain.signing)
         late.take(LogBatch(await chain.head(), known))
         return late
 
@@ -162,10 +162,10 @@ def test_a_node_is_needed_as_long_as_the_chain_may_take_back_how_its_seat_ended(
 ) -> None:
     """It was convicted for silence, and in the block that came instead its answer stood. A service that was
     started in between did not start again, and was silent indeed. The same goes for a bond's game."""
-    read_limits = chain_client.read_limits
+    read_bounds = chain_client.read_bounds
 
     async def read_own(tasks: Any) -> Any:
-        return replace(await read_limits(tasks), name="own")
+        return replace(await read_bounds(tasks), name="own")
 
     def mine() -> None:
         operators.act("alice", lambda chain: chain.connection.request("anvil_mine", hex(REORG_BLOCKS)))
@@ -175,7 +175,7 @@ def test_a_node_is_needed_as_long_as_the_chain_may_take_back_how_its_seat_ended(
     mine()
     operators.run("alice", "leave", task[:8], "--yes")
     operators.run("alice", "withdraw", "--wait")
-    monkeypatch.setattr(chain_client, "read_limits", read_own)
+    monkeypatch.setattr(chain_client, "read_bounds", read_own)
     lines = operators.fail("alice", "verify", task[:8], "--yes", status=ExitCode.REFUSED)
     assert "cannot tell yet" in lines[0] and f"{REORG_BLOCKS} blocks ago" in lines[2]
     mine()

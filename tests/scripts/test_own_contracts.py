@@ -27,11 +27,11 @@ from touchstone.scripts.touchstone import main
 
 Capture = pytest.CaptureFixture[str]
 NAMED = {
-    "mover": ("Purse", STRANGER),
+    "mover": ("Vault", STRANGER),
     "randomness": ("Rounds", STRANGER),
     "evidence": ("Game", "other code"),
     "shares": ("TaskShares", "other code"),
-    "credit": ("Purse", "other code"),
+    "credit": ("Vault", "other code"),
 }
 """What was doctored: a contract that is named for it, and what stands in its code."""
 
@@ -105,7 +105,7 @@ def strangers(
     for who in ("submitter", "alice"):
         home = tmp_path / who
         config = HomeConfig(
-            rpc_url=doctored.rpc_url, deployment=str(doctored.paths[name]), limits="local",
+            rpc_url=doctored.rpc_url, deployment=str(doctored.paths[name]), preset="local",
             password_file=str(password),
         )  # fmt: skip
         operators.homes[who] = home

@@ -29,10 +29,10 @@ from touchstone.protocol.adapters.machine import extra_libraries
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_game import LoggedGame
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_12S
-from touchstone.protocol.spec.game.purse import Purse
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL, WINDOWS_12S
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.terms import GameAmounts
+from touchstone.protocol.spec.game.vault import Vault
 from touchstone.scripts.account.task_words import describe_format, describe_seat, describe_solver
 from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.home.home_config import read_config
@@ -55,7 +55,7 @@ TASK, OFFER = b"\xab" * 32, Offer(SeatRole.SOLVER, 0, is_agreed=False)
 
 
 def test_a_closed_task_takes_no_seat() -> None:
-    game = LoggedGame(make_terms(), LIMITS_LOCAL, Purse(), bytes(32), 0)
+    game = LoggedGame(make_terms(), BOUNDS_LOCAL, Vault(), bytes(32), 0)
     refuse_seat(TASK, game, "stranger", OFFER, 1)
     with pytest.raises(InvalidInput, match="the task is closed") as error:
         refuse_seat(TASK, replace(game, is_closed=True), "stranger", OFFER, 1)
@@ -63,7 +63,7 @@ def test_a_closed_task_takes_no_seat() -> None:
 
 
 def test_a_seat_that_the_contracts_would_refuse_is_refused_without_a_question() -> None:
-    game = LoggedGame(make_terms(), LIMITS_LOCAL, Purse(), bytes(32), 0)
+    game = LoggedGame(make_terms(), BOUNDS_LOCAL, Vault(), bytes(32), 0)
     with pytest.raises(InvalidInput, match="TaskHalted") as error:
         refuse_seat(TASK, replace(game, is_halted=True), "stranger", OFFER, 1)
     assert error.value.where == "0xabababababab" and error.value.expected and error.value.actual
@@ -222,9 +222,9 @@ def _judge_otherwise(operators: Operators, task: str) -> None:
     path.write_text(before + "\n[economics]\ncolour = 1\n")
     assert "economics.colour" in operators.fail("alice", "solve", task[:8], "--yes")[0]
     path.write_text(before)
-    edit_config(home, "limits", "2s")
+    edit_config(home, "preset", "2s")
     assert "limits in config.toml" in operators.fail("alice", "solve", task[:8], "--yes")[0]
-    edit_config(home, "limits", "local")
+    edit_config(home, "preset", "local")
 
 
 def test_a_device_that_this_machine_lacks_is_said_before_a_password_is_asked(

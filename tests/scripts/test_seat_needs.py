@@ -212,7 +212,7 @@ def test_an_auditor_keeps_more_where_fewer_audit_and_longer_where_it_may_be_aske
     more = replace_terms(TERMS, least_verifiers=1)
     assert compute_audit_bytes(more, 64_000, SeatRole.VERIFIER) == 2 * plain, "four audits instead of two"
     many = replace_terms(TERMS, rounds=1_000)
-    long = replace_terms(many, windows=replace_terms(TERMS.windows, ask=9_000))
+    long = replace_terms(many, windows=replace_terms(TERMS.windows, query=9_000))
     kept = [compute_audit_bytes(one, 64_000, SeatRole.VERIFIER) for one in (TERMS, many, long)]
     assert kept == sorted(kept) and kept[0] < kept[1] < kept[2]
     late = compute_audit_bytes(TERMS, 64_000, SeatRole.WHISTLEBLOWER)

@@ -48,7 +48,7 @@ class OddChain:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, shares: Shares, settled: int, opened: int) -> None:
         self.sent: list[str] = []
         self._answers = {"settled_by": settled, "next_round": opened}
-        self.seats = self.tasks = self.rounds = self.shares = self
+        self.game = self.shares = self
         for name, answer in (
             ("read_shares", shares),
             ("read_pace", Pace(HEAD, 12.0)),

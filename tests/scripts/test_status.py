@@ -50,10 +50,10 @@ def test_seats_and_own_tasks(operators: Operators) -> None:
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     said = operators.run("alice", "status")
     rows = read_rows(said)
-    assert rows[shown].startswith("0/3|stands still|0|1|0|")
+    assert rows[shown].startswith("0/3|paused|0|1|0|")
     assert f"{shown}: lacks 2 more solvers, 2 more verifiers, 3 more whistleblowers" in said
-    seat = rows["locked: verifier 0 (open)"]
-    assert seat.startswith("0.0000000000000005|the seat is open")
+    seat = rows["locked: verifier 0 (active)"]
+    assert seat.startswith("0.0000000000000005|the seat is active")
     assert re.search(r"if you leave now, it comes back with block \d+ .*at the earliest", seat)
     assert "locked: escrow" not in rows and "settled" not in rows and "lost" not in rows
     operators.run("alice", "leave", task[:8], "--yes")
@@ -77,10 +77,10 @@ def test_one_task_in_detail(operators: Operators) -> None:
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     said = operators.run("bob", "status", task[:8])
     assert f"task 0x{task}, posted by {operators.account_of('submitter')}" in said
-    assert "stands still" in said and "- rounds still to open: 3" in said and "- lacks 2 more solvers" in said
+    assert "paused" in said and "- rounds still to open: 3" in said and "- lacks 2 more solvers" in said
     # Seats of others too; nothing of other tasks.
     seat = read_rows(said)["verifier 0"]
-    assert seat.startswith(f"{operators.account_of('alice')}|open|0.0000000000000005|0|0|0")
+    assert seat.startswith(f"{operators.account_of('alice')}|active|0.0000000000000005|0|0|0")
     assert other[:12] not in said
     assert "unknown task" in operators.fail("bob", "status", "0xzz")[0]
     # No round is to come: it waits for nobody.

@@ -18,7 +18,7 @@ from touchstone.node.submit import build_task
 from touchstone.node.upkeep import last_model
 from touchstone.node.upkeep.last_model import KeepModel
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.scripts.account.task_names import show_task
 from touchstone.scripts.data.packed_dataset import PackedDataset
@@ -83,8 +83,8 @@ async def create(
     async def open_node(config: Any, role: Any) -> AsyncIterator[Any]:
         assert role is Submitter
         deployment = SimpleNamespace(chain_id=1)
-        parts = {"purse": creation, "token": creation, "deployment": deployment}
-        chain = SimpleNamespace(limits=LIMITS_LOCAL, **parts)
+        parts = {"vault": creation, "token": creation, "deployment": deployment}
+        chain = SimpleNamespace(bounds=BOUNDS_LOCAL, **parts)
         state = SimpleNamespace(head_block=1)
         yield SimpleNamespace(
             account=ACCOUNT,
@@ -99,7 +99,7 @@ async def create(
         ("open_node", open_node),
         ("require_own_coin", creation.require_coin),
         ("justify", lambda file, limits, console: None),
-        ("read_config", lambda home: SimpleNamespace(limits="2s")),
+        ("read_config", lambda home: SimpleNamespace(preset="2s")),
         ("build_task", creation.build),
         ("refuse_bad_task", lambda chain, terms, training: ESCROW_WEI),
         ("post_task", creation.post),

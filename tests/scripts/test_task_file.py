@@ -16,7 +16,7 @@ from touchstone.protocol.compute.batches import open_corpus
 from touchstone.protocol.economics.money_rules import check_money
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL, GAME_WINDOWS
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.training_codec import decode_training, encode_training
@@ -44,7 +44,7 @@ def write(folder: Path, text: str) -> Path:
 def test_the_example_of_the_manual_is_a_task(tmp_path: Path, example: str) -> None:
     file = read_task_file(write(tmp_path, example))
     terms = sketch_terms(file.plan)
-    assert check_terms(terms, LIMITS_LOCAL) is None
+    assert check_terms(terms, BOUNDS_LOCAL) is None
     assert all(rule.holds for rule in check_money(terms, file.figures) if not rule.is_advice)
     assert file.plan.outer_learning_rate == nearest(0.7)
     assert file.plan.limits.tau_m == pytest.approx(1.9e-4 * 2**64)

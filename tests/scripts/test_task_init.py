@@ -11,8 +11,8 @@ from tests.task_models import DecoderStep, record_decoder
 from touchstone.node.exports.model_note import hash_file
 from touchstone.protocol.economics.money_rules import MoneyRule
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.presets import LIMITS
-from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.game.presets import BOUNDS
+from touchstone.protocol.spec.game.terms import DeploymentBounds
 from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.data.data_pack import PackPlan, pack
@@ -47,7 +47,7 @@ def test_what_is_written_is_what_posting_reads(tmp_path: Path, size: str, preset
     assert again.plan == file.plan and again.plan.rounds == 6 and again.dataset.samefile(file.dataset)
     assert again.plan.numeric_format.startswith("exact") and "# H: steps" in out.read_text()
     assert [one.name for one in out.parent.iterdir()] == ["task.toml"]
-    refuse_bad_terms(sketch_terms(file.plan), LIMITS[preset], "a deployment of this preset takes it")
+    refuse_bad_terms(sketch_terms(file.plan), BOUNDS[preset], "a deployment of this preset takes it")
 
 
 def test_a_file_is_checked_by_the_limits_of_the_preset_that_it_names(
@@ -55,7 +55,7 @@ def test_a_file_is_checked_by_the_limits_of_the_preset_that_it_names(
 ) -> None:
     seen = []
 
-    def justify(file: TaskFile, limits: DeploymentLimits, console: Console) -> list[MoneyRule]:
+    def justify(file: TaskFile, limits: DeploymentBounds, console: Console) -> list[MoneyRule]:
         seen.append(limits.name)
         return []
 
@@ -63,7 +63,7 @@ def test_a_file_is_checked_by_the_limits_of_the_preset_that_it_names(
     out = tmp_path / "task.toml"
     write_task_file(out, make_answers(make_raw(tmp_path), size="tiny", preset="12s"))
     assert main(["task", "check", "--config", str(out)]) == 0
-    assert main(["task", "check", "--config", str(out), "--limits", "2s"]) == 0
+    assert main(["task", "check", "--config", str(out), "--preset", "2s"]) == 0
     assert seen == ["12s", "2s"]
 
 
@@ -71,10 +71,10 @@ def test_a_file_is_checked_by_the_limits_of_the_preset_that_it_names(
 def test_a_submitter_is_told_of_bonds_that_its_deployment_makes_dearer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], preset: str, is_told: bool
 ) -> None:
-    """The figures alone ask for less. Who watches the task pays such a bond for each ask by chance."""
+    """The figures alone ask for less. Who watches the task pays such a bond for each query by chance."""
     out = tmp_path / "task.toml"
     write_task_file(out, make_answers(make_raw(tmp_path), size="tiny", preset=preset))
-    justify(read_task_file(out), LIMITS[preset], Console())
+    justify(read_task_file(out), BOUNDS[preset], Console())
     told = " ".join(capsys.readouterr().out.split())
     assert ("1 tokens, the least that deployments of preset 12s take" in told) == is_told
 

@@ -181,7 +181,7 @@ def test_what_would_read_or_write_nothing_is_refused_before_anything_is_loaded(w
 
 
 @pytest.mark.parametrize(
-    "typed", ["{0}", "status --home x {0} {0}", "init --limits {0}", "status {1}", "init --{0}"]
+    "typed", ["{0}", "status --home x {0} {0}", "init --preset {0}", "status {1}", "init --{0}"]
 )
 def test_what_is_typed_steers_no_terminal_and_fills_no_screen(typed: str) -> None:
     file = "a\x1b[2J\n\u202e" + "x" * 5000
@@ -364,7 +364,7 @@ def test_options_and_choices() -> None:
     named = {name for option in COMMANDS["task create"].params for name in option.opts}
     assert complete("task", "create", "--") == named | {"--help"}
     assert complete("verify", "0x12", "--executor", "") == {"process", "ray"}
-    assert complete("init", "--limits", "1") == {"12s"}
+    assert complete("init", "--preset", "1") == {"12s"}
     assert complete("completion", "z") == {"zsh"}
 
 

@@ -27,9 +27,9 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.purse import credit_of
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.timing import get_duty_until
+from touchstone.protocol.spec.game.vault import credit_of
 from touchstone.scripts.account import sending
 from touchstone.scripts.account.requirements import require_agreement, require_coin, require_tokens
 from touchstone.scripts.account.sending import is_node_running, send, send_dues
@@ -77,12 +77,12 @@ class WorldChain:
 
     async def close_task(self, task: bytes) -> Any:
         before = self._get_credit()
-        self._send(calls.CloseGame())
+        self._send(calls.CloseTask())
         closed = SimpleNamespace(arguments={"refund_wei": self._get_credit() - before})
-        return SimpleNamespace(find=lambda name: closed if name == "GameClosed" else None)
+        return SimpleNamespace(find=lambda name: closed if name == "TaskClosed" else None)
 
     def _get_credit(self) -> int:
-        return self.world.state.purse.wei.get(credit_of(SUBMITTER), 0)
+        return self.world.state.vault.wei.get(credit_of(SUBMITTER), 0)
 
     def _send(self, call: GameCall) -> Any:
         self.sent.append(call)
@@ -164,10 +164,10 @@ async def test_a_lost_answer_tells_to_look_before_anything_is_repeated(is_lost: 
     assert told.value.retryable == is_lost
 
 
-class Purse:
+class Vault:
     """Credit and tokens of an account."""
 
-    address = "purse"
+    address = "vault"
 
     def __init__(self, credit_wei: int, wallet_wei: int) -> None:
         self.credit_wei, self.wallet_wei = credit_wei, wallet_wei
@@ -181,9 +181,9 @@ class Purse:
 
 async def test_credit_and_wallet_together_have_to_hold_the_tokens() -> None:
     for credit_wei in (4, 10):
-        purse = Purse(credit_wei, 6)
+        vault = Vault(credit_wei, 6)
         where = SimpleNamespace(chain_id=1, token="0xt")
-        chain: Any = SimpleNamespace(purse=purse, token=purse, address="operator", deployment=where)
+        chain: Any = SimpleNamespace(vault=vault, token=vault, address="operator", deployment=where)
         await require_tokens(chain, "operator", credit_wei + 6)
         for chain_id in (1, 31_337):
             where.chain_id = chain_id
@@ -266,7 +266,7 @@ def test_a_halted_task_is_over_after_its_round() -> None:
 
 def test_who_is_missing_is_counted_by_role() -> None:
     world = make_world(solvers=0, verifiers=1, whistleblowers=3)
-    assert tell(world) == "stands still"
+    assert tell(world) == "paused"
     assert describe_missing(world.state) == "1 more solver, 2 more verifiers"
     assert [count_active(world.state, role) for role in SeatRole] == [0, 1, 3]
 

@@ -76,11 +76,11 @@ def test_a_proof_counts_while_what_it_imports_is_the_same(tmp_path: Path) -> Non
 
 def test_runs_count_while_the_contracts_that_they_deploy_by_name_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "contracts").mkdir()
-    (tmp_path / "contracts" / "Purse.sol").write_text("")
-    (tmp_path / "Run.sol").write_text('contract Run { string code = "Purse.sol:Purse"; }')
+    (tmp_path / "contracts" / "Vault.sol").write_text("")
+    (tmp_path / "Run.sol").write_text('contract Run { string code = "Vault.sol:Vault"; }')
     (tmp_path / "foundry.toml").write_text(Path("foundry.toml").read_text())
     before = hash_sources(tmp_path, "Run.sol")
-    (tmp_path / "contracts" / "Purse.sol").write_text("contract Purse {}")
+    (tmp_path / "contracts" / "Vault.sol").write_text("contract Vault {}")
     assert hash_sources(tmp_path, "Run.sol") != before
 
 

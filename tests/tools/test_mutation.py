@@ -16,10 +16,10 @@ from tools.mutation.suite_runs import Runner, Verdict, time_suites
 from touchstone.scripts.toolchain import ROOT
 
 PRAGMA = "// SPDX-License-Identifier: Apache-2.0\npragma solidity ^0.8.30;\n"
-PURSE = (
+VAULT = (
     PRAGMA
     + """
-contract Purse {
+contract Vault {
     error Refused(uint256 most);
     struct Entry { uint128 amount; uint128 block_; }
     uint256 public constant MOST = 2 > 1 ? 10 : 20;
@@ -65,22 +65,22 @@ contract Purse {
 }
 """
 )
-PURSE_TEST = (
+VAULT_TEST = (
     PRAGMA
     + """
-import {Purse} from "../../contracts/Purse.sol";
-contract PurseTest {
+import {Vault} from "../../contracts/Vault.sol";
+contract VaultTest {
     bool public constant IS_TEST = true;
     function _six() private pure returns (uint256) { return 6; }
     function test_add_everything() external {
-        Purse purse = new Purse();
-        require(purse.add(_six()) == 6 && purse.total() == 6, "first");
-        require(purse.add(4) == 4 && purse.total() == 10, "second");
-        try purse.add(11) { revert("too much"); } catch (bytes memory) {}
+        Vault vault = new Vault();
+        require(vault.add(_six()) == 6 && vault.total() == 6, "first");
+        require(vault.add(4) == 4 && vault.total() == 10, "second");
+        try vault.add(11) { revert("too much"); } catch (bytes memory) {}
     }
     function test_close_asOwner_closes() external {
-        Purse purse = new Purse();
-        require(purse.close(true) && purse.closed(), "closed");
+        Vault vault = new Vault();
+        require(vault.close(true) && vault.closed(), "closed");
     }
     function test_gas_isMeasured() external view {
         require(gasleft() > 0, "gas");
@@ -93,11 +93,11 @@ contract PurseTest {
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout with one contract and its tests."""
-    root = tmp_path_factory.mktemp("purse")
+    root = tmp_path_factory.mktemp("vault")
     for folder in ("contracts", "tests/contracts", "tests/vectors"):
         (root / folder).mkdir(parents=True)
-    (root / "contracts" / "Purse.sol").write_text(PURSE)
-    (root / "tests" / "contracts" / "Purse.t.sol").write_text(PURSE_TEST)
+    (root / "contracts" / "Vault.sol").write_text(VAULT)
+    (root / "tests" / "contracts" / "Vault.t.sol").write_text(VAULT_TEST)
     (root / "foundry.toml").write_text((ROOT / "foundry.toml").read_text())
     (root / "node_modules").symlink_to((ROOT / "node_modules").resolve())
     return root
@@ -110,7 +110,7 @@ def plan(project: Path) -> Plan:
 
 def find(plan: Plan, function: str) -> set[tuple[str, str, str]]:
     """Return (kind, original, mutated) of a function's mutants."""
-    found = [mutant for mutant in plan.mutants if mutant.function == f"Purse.{function}"]
+    found = [mutant for mutant in plan.mutants if mutant.function == f"Vault.{function}"]
     return {(mutant.kind, mutant.original, mutant.mutated) for mutant in found}
 
 
@@ -157,8 +157,8 @@ def test_constants_and_local_variables_are_no_mutants(plan: Plan) -> None:
 
 
 def test_assembly_is_said_to_be_left_alone(plan: Plan) -> None:
-    line = PURSE[: PURSE.index("assembly")].count("\n") + 1
-    assert plan.unmutated == [f"contracts/Purse.sol:{line}: assembly"]
+    line = VAULT[: VAULT.index("assembly")].count("\n") + 1
+    assert plan.unmutated == [f"contracts/Vault.sol:{line}: assembly"]
 
 
 def test_tests_that_measure_gas_are_known(plan: Plan) -> None:
@@ -360,10 +360,10 @@ def test_sample_is_spread_and_always_the_same() -> None:
 def test_a_suite_rests_on_what_it_deploys_by_name(tmp_path: Path) -> None:
     (tmp_path / "foundry.toml").write_text(Path("foundry.toml").read_text())
     texts = {
-        "contracts/game/Purse.sol": 'import "./Pot.sol";',
+        "contracts/game/Vault.sol": 'import "./Pot.sol";',
         "contracts/game/Pot.sol": "",
         "contracts/game/Other.sol": "",
-        "tests/World.sol": 'contract W { function f() public { create("Purse.sol:Purse"); } }',
+        "tests/World.sol": 'contract W { function f() public { create("Vault.sol:Vault"); } }',
         "tests/A.t.sol": 'import "./World.sol";',
     }
     for path, text in texts.items():

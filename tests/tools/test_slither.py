@@ -28,7 +28,7 @@ def test_no_waiver_covers_reentrancy_with_ether_or_a_strange_contract() -> None:
         "uninitialized-state",
         "unused-return",
     }
-    other = "Reentrancy in Purse.withdraw()"
+    other = "Reentrancy in Vault.withdraw()"
     assert not slither.explain({"check": "reentrancy-no-eth", "description": other})
 
 

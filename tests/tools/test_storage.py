@@ -16,7 +16,7 @@ def test_layout_matches_the_source(layout: str) -> None:
 
 
 def test_layout_says_where_every_field_lies(layout: str) -> None:
-    assert "\nPurse\n    0   0   32  creditOf: mapping(address => uint256)\n" in layout
+    assert "\nVault\n    0   0   32  creditOf: mapping(address => uint256)\n" in layout
     assert "\n  struct GameStorage.Contest\n      0   0    1  turn: enum IContests.Turn\n" in layout
 
 

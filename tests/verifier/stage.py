@@ -62,7 +62,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.drawn_audits import DrawnAudit, get_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, create_game
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
 from touchstone.protocol.spec.merkle import Levels, compute_levels, compute_path
@@ -220,7 +220,7 @@ def make_stage(
         domain=DOMAIN, root=compute_outer_root(get_base(spec)), segment_count=4, rounds=1,
         late_chance=1 << 16 if is_late else 0, is_exact=is_exact, **changes,
     )  # fmt: skip
-    world = Simulation(create_game(terms, LIMITS_LOCAL, START_BLOCK))
+    world = Simulation(create_game(terms, BOUNDS_LOCAL, START_BLOCK))
     groups = [(SeatRole.SOLVER, (SOLVER, OTHER_SOLVER)), (SeatRole.VERIFIER, VERIFIERS)]
     for role, seeds in [*groups, (SeatRole.WHISTLEBLOWER, WHISTLEBLOWERS)]:
         stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake
@@ -294,7 +294,7 @@ class Stage:
         return self.head
 
     async def pass_blocks(self, until: int, pause_s: float = 0.005) -> None:
-        """The clock of the chain. It stands still while this process waits for a processor: on a busy machine
+        """The clock of the chain. It pauses while this process waits for a processor: on a busy machine
         nodes would be late, though they are quick."""
         while self.head < until:
             begun = monotonic() - measure_waited_s()

@@ -140,7 +140,7 @@ def draw_late(stage: Stage) -> None:
     start = get_closing_from(stage.game, world.block)
     assert start is not None
     world.jump(max(world.block, compute_draw_window(stage.game, start)[0]))
-    world.send(world.seal(calls.SealClosing()), KEEPER)
+    world.send(world.seal(calls.DrawClosing()), KEEPER)
     assert get_late_draw(stage.game, stage.game.rounds[0], stage.slot) is not None
 
 

@@ -59,7 +59,7 @@ def test_who_commits_to_nothing_owes_the_fee_of_a_missed_round_and_keeps_its_sea
     seal_draw(world)
     seat = next(one for one in world.state.seats.values() if one.account == get_account(1))
     money = compute_round_money(world.state, seat, world.state.rounds[0], world.block)
-    assert seat.status == SeatStatus.OPEN and (money.paid, money.burned) == (0, 0)
+    assert seat.status == SeatStatus.ACTIVE and (money.paid, money.burned) == (0, 0)
     assert money.fees == AMOUNTS.dropped_fee < AMOUNTS.solver_stake
 
 

@@ -28,7 +28,7 @@ from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, create_game
 from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import Vote, VoteOpening, VoteWord
@@ -53,7 +53,7 @@ MEMBERS = (SOLVERS, VERIFIERS, ONLOOKERS)
 def play_round(last: int = 0) -> GameState:
     """Round `last` is posted: all claims up to it are accepted."""
     terms = make_terms(segment_count=get_spec().terms.segment_count)
-    world = Simulation(create_game(terms, LIMITS_LOCAL, START_BLOCK))
+    world = Simulation(create_game(terms, BOUNDS_LOCAL, START_BLOCK))
     groups = zip((SeatRole.SOLVER, SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER), MEMBERS, strict=True)
     for role, accounts in groups:
         stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake
@@ -98,7 +98,7 @@ def open_onlooker(folder: Path, account: str = ONLOOKER, game: GameState | None 
     game = game or play_round()
     with open_joined(folder, game, account=account) as node:
         chain: Any = node.chain
-        chain.purse = chain.token = Wallet(WEALTH_WEI, 0)
+        chain.vault = chain.token = Wallet(WEALTH_WEI, 0)
         node.state.head_block = game.rounds[0].closed or 0
         for seat in game.seats.values():
             node.state.network.peers[seat.account] = Peer(seat.account, "https://127.0.0.1:1", bytes(32))

@@ -15,13 +15,13 @@ from touchstone.node.records.dispute_records import CLAIM, DisputePlanned
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.calls import DisputeStatement
 from touchstone.protocol.spec.game.inner_dispute import (
-    AskEnding,
-    InnerAsk,
     InnerBook,
+    InnerQuery,
+    QueryEnding,
 )
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.upkeep_turns import list_members
-from touchstone.whistleblower import challenging, queries
+from touchstone.whistleblower import challenging, query_opening
 from touchstone.whistleblower.challenging import OpenDispute
 
 REF, ROOT = StatementRef(0, 0, 0, 0), bytes(32)
@@ -63,30 +63,30 @@ def test_one_opens_at_a_time_and_all_when_time_is_short(
 @pytest.mark.parametrize(
     ("ending", "asker", "is_asked"),
     [
-        (AskEnding.OPEN, "other", True),
-        (AskEnding.CLEARED, "other", True),
-        (AskEnding.MOOT, "other", False),
-        (AskEnding.MOOT, "own", True),
+        (QueryEnding.OPEN, "other", True),
+        (QueryEnding.CLEARED, "other", True),
+        (QueryEnding.MOOT, "other", False),
+        (QueryEnding.MOOT, "own", True),
     ],
 )
 def test_what_others_asked_is_not_asked_again(
-    monkeypatch: pytest.MonkeyPatch, game: GameState, ending: AskEnding, asker: str, is_asked: bool
+    monkeypatch: pytest.MonkeyPatch, game: GameState, ending: QueryEnding, asker: str, is_asked: bool
 ) -> None:
-    """An answer to one is an answer to all; an ask that came to nothing answers nobody."""
+    """An answer to one is an answer to all; a query that came to nothing answers nobody."""
     known: KnownVote = make_vote(game)
     seat = find_accused(game, known.ref, known)
     assert seat is not None
-    ask = InnerAsk(b"a" * 32, seat.number, known.vote, 3, asker, clock=30, ending=ending)
+    ask = InnerQuery(b"a" * 32, seat.number, known.vote, 3, asker, clock=30, ending=ending)
     view = set_asks(monkeypatch, game, ask)
-    assert queries._is_asked(view, known, 3) == is_asked
-    assert not queries._is_asked(view, known, 4), "another leaf"
+    assert query_opening._is_asked(view, known, 3) == is_asked
+    assert not query_opening._is_asked(view, known, 4), "another leaf"
 
 
-def set_asks(monkeypatch: pytest.MonkeyPatch, game: GameState, *asks: InnerAsk) -> View:
+def set_asks(monkeypatch: pytest.MonkeyPatch, game: GameState, *asks: InnerQuery) -> View:
     """Of a node that sees these asks."""
-    book = InnerBook(10, asks={one.name: one for one in asks})
-    monkeypatch.setattr(queries, "get_now", lambda view: game)
-    monkeypatch.setattr(queries, "get_inner", lambda view: book)
+    book = InnerBook(10, queries={one.name: one for one in asks})
+    monkeypatch.setattr(query_opening, "get_now", lambda view: game)
+    monkeypatch.setattr(query_opening, "get_inner", lambda view: book)
     return make_view(account="own")
 
 
@@ -99,9 +99,9 @@ def test_an_answer_of_another_vote_or_seat_tells_nothing(
     seat = find_accused(game, known.ref, known)
     assert seat is not None
     second = replace(known.vote, seal=b"2" * 32)
-    told = AskEnding.CLEARED
+    told = QueryEnding.CLEARED
     asks = (
-        InnerAsk(b"a" * 32, seat.number, second, 3, "other", clock=30, ending=told),
-        InnerAsk(b"b" * 32, seat.number + 1, known.vote, 3, "other", clock=30, ending=told),
+        InnerQuery(b"a" * 32, seat.number, second, 3, "other", clock=30, ending=told),
+        InnerQuery(b"b" * 32, seat.number + 1, known.vote, 3, "other", clock=30, ending=told),
     )
-    assert not queries._is_asked(set_asks(monkeypatch, game, *asks), known, 3)
+    assert not query_opening._is_asked(set_asks(monkeypatch, game, *asks), known, 3)

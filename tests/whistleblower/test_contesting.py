@@ -65,7 +65,7 @@ async def open_posted(folder: Path, root: bytes | None = None) -> AsyncIterator[
         stage.sync()
         for node in stage.nodes.values():
             chain: Any = node.chain
-            chain.purse = chain.token = Wallet(100_000, 0)
+            chain.vault = chain.token = Wallet(100_000, 0)
         yield stage, made
 
 
@@ -126,7 +126,7 @@ async def test_beside_another_contest_a_node_waits_and_it_contests_a_root_no_thi
         assert list_due(node, latest) == [], "once at a time"
         stage.world.state = before
         stage.sync()
-        lost = InnerContest(NAME, 0, WRONG, node.account, 0, InnerTurn.STANDS)
+        lost = InnerContest(NAME, 0, WRONG, node.account, 0, InnerTurn.HOLDS)
         others = {b"other": replace(lost, contester="another"), b"root": replace(lost, root=NAME)}
         others[b"moot"] = replace(lost, turn=InnerTurn.MOOT)
         for count in range(ATTEMPTS_MAX + 1):
@@ -145,7 +145,7 @@ async def test_a_contest_that_is_sent_again_is_the_same_one(tmp_path: Path) -> N
         first, second = get_sent(node)
         (salt,) = [one.salt for one in node.rooms.tools.claims.contests.values()]
         limit_wei = min((1 + SPARE_BONDS) * bond_wei, stage.world.state.terms.amounts.solver_stake)
-        assert first == second == ("contests.contest", (TASK, 0, limit_wei, salt))
+        assert first == second == ("game.contest", (TASK, 0, limit_wei, salt))
 
 
 # --- Moves --------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ async def test_the_contester_names_the_first_node_that_its_own_tree_lacks(
                 await move.perform(node.list_challenges().contesting)
         else:
             await move.perform(node.list_challenges().contesting)
-            assert get_last_sent(node) == ("contests.name_child", (TASK, NAME, child, nodes))
+            assert get_last_sent(node) == ("game.name_child", (TASK, NAME, child, nodes))
 
 
 async def test_a_verifier_plays_a_contest_on_that_its_account_opened_with_another_seat(
@@ -212,7 +212,7 @@ async def test_only_who_merged_the_posted_root_answers_for_it_and_its_signers_go
             assert turn == block or list_due(node, turn - 1) == [Wait(turn)]
         await move.perform(node.list_challenges().contesting)
         nodes = [made.weights_root, made.momentum_root]
-        assert get_last_sent(node) == ("contests.answer", (TASK, NAME, nodes))
+        assert get_last_sent(node) == ("game.answer_contest", (TASK, NAME, nodes))
         set_contest(node, tensor=1, level=1, index=0)
         await MoveContest(NAME, InnerTurn.ANSWER, 1).perform(node.list_challenges().contesting)
         _, (_, _, below) = get_last_sent(node)
@@ -244,7 +244,7 @@ async def test_the_leaf_is_brought_with_all_that_it_is_computed_from(tmp_path: P
             work = proofs[game_round.claims[slot].claim_root]
             expected += open_leaf(refer_delta(work.delta_root, COUNT))
             expected += work.carried_root + b"".join(work.path)
-        assert get_last_sent(node) == ("contests.bring_leaf", (TASK, NAME, expected))
+        assert get_last_sent(node) == ("game.bring_leaf", (TASK, NAME, expected))
         assert (
             await node.list_challenges().contesting.gather_inputs(game_round, count_tensor_leaves(COUNT))
             == b""

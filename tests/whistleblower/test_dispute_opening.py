@@ -219,4 +219,4 @@ async def test_the_bond_counts_the_open_disputes_on_the_same_seat(tmp_path: Path
             await node.list_challenges().dispute_opening.open_case(case)
             (sent,) = get_sent(node)
         limit_wei = (count + 1 + SPARE_BONDS) * bond_wei
-        assert sent == ("disputes.dispute_claim", (TASK, 0, 0, SEGMENT, limit_wei, case.salt))
+        assert sent == ("game.dispute_claim", (TASK, 0, 0, SEGMENT, limit_wei, case.salt))

@@ -43,7 +43,7 @@ class EvidenceRequests:
     async def digest_of(self, account: str, data: bytes) -> bytes:
         return make_word(account, data)
 
-    async def sealed_block(self, account: str, digest: bytes) -> int:
+    async def committed_block(self, account: str, digest: bytes) -> int:
         return self.since
 
     def __getattr__(self, function: str) -> Any:
@@ -64,14 +64,14 @@ async def test_a_proof_is_sealed_before_it_is_shown(
     anew. spare_blocks: left to it, None where there is no seal."""
     known = make_vote(VoteWord.REJECT_STATE, named_leaf=LEAVES)
     with open_onlooker(tmp_path) as node:
-        oldest = node.state.head_block - node.game.limits.proof_seal_blocks
+        oldest = node.state.head_block - node.game.bounds.proof_commit_blocks
         since = 0 if spare_blocks is None else oldest + spare_blocks
         handler: Any = EvidenceRequests(since)
-        node.chain.evidence = handler
+        node.chain.game = handler
         await node.list_challenges().proof_calls.send_proof(prove_no_leaf(known))
         form = sign_form(known.vote, known.signature)
         data = encode_call(find_function(load_own_abi("Evidence"), "proveNoLeaf"), (TASK, form))
-        sealed = [("seal_proof", (make_word(node.account, data),))] if is_sealed_anew else []
+        sealed = [("commit_proof", (make_word(node.account, data),))] if is_sealed_anew else []
         assert handler.sent == [*sealed, ("prove_no_leaf", (TASK, form))]
 
 
@@ -195,7 +195,7 @@ async def test_a_solver_proves_a_vote_that_names_another_leaf_than_its_own_claim
             ("vote leaf", taken.signature, boundary) for boundary in named
         ]
         handler: Any = EvidenceRequests(node.state.head_block)
-        node.chain.evidence = handler
+        node.chain.game = handler
         claim = node.game.rounds[0].claims[taken.vote.slot]
         for fault in faults:
             await node.list_challenges().proof_calls.send_proof(fault.proof)

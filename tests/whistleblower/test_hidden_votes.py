@@ -33,7 +33,7 @@ from touchstone.protocol.spec.errors import ProtocolFault
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
 from touchstone.protocol.spec.game.drawn_audits import get_place
-from touchstone.protocol.spec.game.inner_dispute import AskEnding, InnerAsk, InnerBook
+from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerQuery, QueryEnding
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.merkle import compute_levels, compute_path
 from touchstone.protocol.spec.state_headers import StateHeader
@@ -48,9 +48,9 @@ SALTS = (SALT, OTHER_SALT, SEAL_SALT)
 
 
 # --- Whom ---------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("ending", [AskEnding.OPEN, AskEnding.CLEARED])
+@pytest.mark.parametrize("ending", [QueryEnding.OPEN, QueryEnding.CLEARED])
 def test_a_rejection_that_answered_an_ask_and_is_not_opened_is_suspected(
-    tmp_path: Path, ending: AskEnding
+    tmp_path: Path, ending: QueryEnding
 ) -> None:
     """A liar seals the claimed end with one leaf changed, and shows that leaf."""
     hidden, game = make_vote(VoteWord.REJECT_STATE), play_round()
@@ -58,10 +58,12 @@ def test_a_rejection_that_answered_an_ask_and_is_not_opened_is_suspected(
     assert seat is not None
     with open_onlooker(tmp_path) as node:
         assert not list_suspected(node, hidden, excess_leaf=None)
-        ask = InnerAsk(b"a" * 32, seat, hidden.vote, 0, ONLOOKER, 999, ending)
+        ask = InnerQuery(b"a" * 32, seat, hidden.vote, 0, ONLOOKER, 999, ending)
         node.state.inner[TASK] = InnerBook(10, {}, {ask.name: ask})
         found = list_suspected(node, hidden, excess_leaf=None)
-    assert found == ([SuspectedFault(name_vote(hidden), (START, b""))] if ending == AskEnding.CLEARED else [])
+    assert found == (
+        [SuspectedFault(name_vote(hidden), (START, b""))] if ending == QueryEnding.CLEARED else []
+    )
 
 
 def test_a_rejection_is_suspected_once_openings_are_heard_no_more(tmp_path: Path) -> None:

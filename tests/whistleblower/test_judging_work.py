@@ -362,9 +362,9 @@ def list_unread(
 
 def test_a_whistleblower_reads_a_vote_that_its_dice_fell_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """It replayed nothing of that claim, and its auditor handed the vote to solvers alone."""
-    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_ASKS", 1 << 40)
+    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_QUERIES", 1 << 40)
     assert not list_unread(monkeypatch)
-    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_QUERIES", 1)
     (unread,) = list_unread(monkeypatch)
     assert unread.votes and all(counted.is_opened for _, counted in unread.votes)
     assert not list_unread(monkeypatch, read=unread.votes)
@@ -377,7 +377,7 @@ def test_what_counts_is_read_although_the_auditor_offered_another_vote(
 ) -> None:
     """It signs two: one counts, and everybody else is offered the other, with its opening, in the same
     block."""
-    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_QUERIES", 1)
     refs = (StatementRef(0, slot, 0, 0) for slot in range(40))
     offered = [SimpleNamespace(ref=ref, vote=ref, opening=object(), auditor="liar") for ref in refs]
     assert list_unread(monkeypatch, *offered) == list_unread(monkeypatch)

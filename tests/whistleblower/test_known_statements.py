@@ -75,7 +75,7 @@ def test_a_statement_is_provable_in_its_window_by_others(game: GameState) -> Non
     until = get_statement_until(game, ref)
     assert is_provable(game, ref, seat, "me", until) and not is_provable(game, ref, seat, "me", until + 1)
     assert not is_provable(game, ref, seat, seat.account, until)
-    assert not is_provable(game, ref, replace(seat, status=SeatStatus.CLOSED), "me", until)
+    assert not is_provable(game, ref, replace(seat, status=SeatStatus.CONVICTED), "me", until)
     assert [one.index for one in list_provable_rounds(game, until)][0] == 0
     assert all(one.index > 0 for one in list_provable_rounds(game, until + 1))
 

@@ -1,4 +1,4 @@
-"""When an ask is answered: not before what the answer shows is of no use to a reserve."""
+"""When a query is answered: not before what the answer shows is of no use to a reserve."""
 
 from dataclasses import replace
 
@@ -9,9 +9,9 @@ from tests.protocol.spec.game.simulation import is_drawn, make_world
 from tests.whistleblower.test_known_statements import make_vote
 from touchstone.node.defending import query_answers
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
-from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
+from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerQuery
 from touchstone.protocol.spec.game.state import CountedVote
-from touchstone.protocol.spec.game.timing import compute_ask_clock
+from touchstone.protocol.spec.game.timing import compute_query_clock
 from touchstone.protocol.spec.statements import VoteWord
 
 
@@ -33,9 +33,9 @@ def test_an_answer_waits_as_long_as_a_reserve_could_copy_it(
     vote = replace(known.vote, word=word, rank=rank)
     seat = get_drawn_seat(game, game.rounds[vote.round], vote.slot, vote.draw, rank)
     assert seat is not None
-    clock = compute_ask_clock(game, replace(known.ref, rank=rank), block)
-    ask = InnerAsk(b"a" * 32, seat, vote, 3, "reserve", clock)
-    monkeypatch.setattr(query_answers, "get_inner", lambda view: InnerBook(10, asks={ask.name: ask}))
+    clock = compute_query_clock(game, replace(known.ref, rank=rank), block)
+    ask = InnerQuery(b"a" * 32, seat, vote, 3, "reserve", clock)
+    monkeypatch.setattr(query_answers, "get_inner", lambda view: InnerBook(10, queries={ask.name: ask}))
     monkeypatch.setattr(query_answers, "get_now", lambda view: game)
     view = make_view(account=game.seats[seat].account, game=game)
     assert bool(list(query_answers.list_own_asked(view, block + 1))) == is_at_once

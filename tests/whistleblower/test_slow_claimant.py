@@ -188,7 +188,7 @@ async def test_leaves_are_demanded_while_the_trace_comes_slowly(
             pytest.raises(EnvironmentFault, match="in time"),
         ):
             await scene.node.list_challenges().prosecuting.prosecute(dispute)
-        assert [name for name, _ in get_sent(scene.node)] == ["steps.demand_leaves"]
+        assert [name for name, _ in get_sent(scene.node)] == ["game.demand_leaves"]
 
 
 async def test_a_buffer_that_comes_slowly_is_the_one_to_demand(

@@ -10,7 +10,7 @@ from touchstone.node.kit.known_statements import count_askers, find_spot_leaf, i
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.state import CountedVote, GameState, StatementRef
-from touchstone.protocol.spec.params import SPOT_ASKS
+from touchstone.protocol.spec.params import SPOT_QUERIES
 from touchstone.protocol.spec.statements import VoteOpening, VoteWord
 
 LEAVES = 10
@@ -43,13 +43,13 @@ def count_asked(game: GameState, account: str) -> int:
 
 def test_all_whistleblowers_together_ask_about_one_of_so_many(game: GameState) -> None:
     askers = list_accounts(game, SeatRole.WHISTLEBLOWER)
-    expected = VOTES / SPOT_ASKS / len(askers)
+    expected = VOTES / SPOT_QUERIES / len(askers)
     assert abs(count_asked(game, askers[0]) - expected) < 5 * expected**0.5
 
 
 def test_who_asks_reads_the_vote_from_the_chain(game: GameState, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whistleblower was handed no vote: without reading there is none to ask about."""
-    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_QUERIES", 1)
     askers = list_accounts(game, SeatRole.WHISTLEBLOWER)
     opened = CountedVote(VoteWord.ACCEPT, 1, True)
     votes = {(slot, 0): {0: opened} for slot in range(60)}
@@ -78,7 +78,7 @@ def test_verifiers_ask_only_where_there_are_no_whistleblowers(game: GameState) -
 def test_only_an_opened_accept_with_an_end_of_its_own_is_asked(
     game: GameState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_ASKS", 1)
+    monkeypatch.setattr("touchstone.node.kit.known_statements.SPOT_QUERIES", 1)
     monkeypatch.setattr("touchstone.node.kit.known_statements.count_askers", lambda game, account: 1)
     known = make_accept(game)
     asked = [find_spot_leaf(game, "0x", bytes([i]) * 32, known, LEAVES) for i in range(64)]

@@ -10,7 +10,7 @@ _ARTIFACT = re.compile(r'"(\w+\.sol):\w+"')
 
 def read_reached(root: Path, start: str) -> dict[str, str]:
     """Returns a map from path to text of `start`, of all that it imports and of what it deploys by an
-    artifact's name ("Purse.sol:Purse"), with its imports. Raises CompileError if an import leads nowhere."""
+    artifact's name ("Vault.sol:Vault"), with its imports. Raises CompileError if an import leads nowhere."""
     sources, seen = read_sources(root, start), set[str]()
     while fresh := _find_artifacts(sources) - seen:
         seen |= fresh

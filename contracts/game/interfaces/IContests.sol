@@ -12,7 +12,7 @@ import {TaskId} from "../../Types.sol";
 /// ```
 /// Nobody brings a rival root. Whoever has the tree answers: first the two roots behind the posted one, then 16 nodes a turn, which hash to their parent.
 /// The contester names the one that its own tree lacks. At the leaf anybody brings the inputs. Each turn has `respond` blocks. No answer, or no right leaf:
-/// the root FALLS. A right leaf, or a silent contester: it STANDS, half of the bond goes to who answered last, half is burned. Where the root is not
+/// the root FALLS. A right leaf, or a silent contester: it HOLDS, half of the bond goes to who answered last, half is burned. Where the root is not
 /// posted any more the contest is MOOT, its bond returned.
 /// @dev Any number runs at once. Of a tree nothing is remembered but two hashes, so an answer costs the same on every level.
 interface IContests {
@@ -22,7 +22,7 @@ interface IContests {
         ANSWER,
         CONTESTER,
         LEAF,
-        STANDS,
+        HOLDS,
         FALLS,
         MOOT
     }
@@ -74,7 +74,7 @@ interface IContests {
     /// @param task the task
     /// @param id its name
     /// @param nodes at first the weights root and the momentum root; then the nodes 4 levels below, or those of the last level, left to right
-    function answer(TaskId task, bytes32 id, bytes32[] calldata nodes) external;
+    function answerContest(TaskId task, bytes32 id, bytes32[] calldata nodes) external;
 
     /// @notice The contester names a node, and brings the posted ones along.
     /// @param task the task
@@ -97,7 +97,7 @@ interface IContests {
     /// @param id its name
     function endContest(TaskId task, bytes32 id) external;
 
-    // Views ----------------------------------------------------------------------------------------------------------
+    // Views
     /// @notice Open contests of a task, by epoch of their round (`OpenCounts`).
     /// @param task the task
     /// @return counts a count an epoch

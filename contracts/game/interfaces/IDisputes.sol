@@ -90,7 +90,7 @@ interface IDisputes {
     /// @custom:remedy Bring the state whose step numbers follow those of the segment's start.
     error WrongSteps(uint256 expectedLocal, uint256 actualLocal, uint256 expectedGlobal, uint256 actualGlobal);
 
-    // Opening --------------------------------------------------------------------------------------------------------
+    // Opening
     /// @notice Disputes a segment of a claim, once the claim is decided and until the round's close + `dispute`.
     /// @param task the task
     /// @param round index of the round in its task, from 0
@@ -113,7 +113,7 @@ interface IDisputes {
         external
         returns (bytes32 dispute);
 
-    // Turns ----------------------------------------------------------------------------------------------------------
+    // Turns
     /// @notice The solver posts the k + 1 state roots of the segment.
     /// @param task the task
     /// @param dispute name of the dispute
@@ -139,13 +139,13 @@ interface IDisputes {
     /// @param roots state roots, from the start of the segment to its end
     function nameStep(TaskId task, bytes32 dispute, uint256 step, bytes32[] calldata roots) external;
 
-    // The end --------------------------------------------------------------------------------------------------------
+    // The end
     /// @notice After a clock has run out: whoever was on turn loses; at once where the seat was convicted elsewhere. Anybody may call it.
     /// @param task the task
     /// @param dispute name of the dispute
-    function end(TaskId task, bytes32 dispute) external;
+    function endDispute(TaskId task, bytes32 dispute) external;
 
-    // Views ----------------------------------------------------------------------------------------------------------
+    // Views
     /// @notice Where a dispute stands; what never changes stands in `DisputeOpened`.
     /// @param task the task
     /// @param dispute name of the dispute

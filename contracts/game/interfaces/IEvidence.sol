@@ -6,7 +6,7 @@ import {Statements} from "../../libraries/Statements.sol";
 import {OuterOpening, SignedSealed, SignedVote, WorkProof} from "../StatementTypes.sol";
 
 /// @title What proves a statement false in one transaction.
-/// @notice A proof must have been sealed by its sender in an earlier block: so nobody can copy it from the pool of transactions. What is sealed is
+/// @notice A proof must have been committed by its sender in an earlier block: so nobody can copy it from the pool of transactions. What is committed is
 /// keccak256(abi.encode(sender, keccak256(calldata of the proof))).
 interface IEvidence {
     /// @notice Names a claim.
@@ -43,16 +43,16 @@ interface IEvidence {
         LeafProof deltaLeaf;
     }
 
-    /// @notice A digest was sealed.
+    /// @notice A digest was committed.
     /// @param sender who called
-    /// @param digest what was sealed
-    event ProofSealed(address indexed sender, bytes32 digest);
+    /// @param digest of the proof to come
+    event ProofCommitted(address indexed sender, bytes32 digest);
 
-    /// @notice Seals a proof that the sender will bring.
-    /// @param digest what was sealed
-    function sealProof(bytes32 digest) external;
+    /// @notice Commits to a proof that the sender will bring.
+    /// @param digest of the proof to come
+    function commitProof(bytes32 digest) external;
 
-    // Claims ---------------------------------------------------------------------------------------------------------
+    // Claims
     /// @notice The claim does not start from the base root, or with other moments and steps than it must.
     /// @param task the task
     /// @param claim the claim
@@ -81,7 +81,7 @@ interface IEvidence {
     /// @param last opens the claim's last boundary
     function proveCarried(TaskId task, ClaimAt calldata claim, WorkProof calldata work, BoundaryProof calldata last) external;
 
-    // Votes ----------------------------------------------------------------------------------------------------------
+    // Votes
     /// @notice The vote names another leaf at a boundary than the claim's tree holds.
     /// @param task the task
     /// @param signed the vote and its signature
@@ -131,16 +131,16 @@ interface IEvidence {
     /// @param opening what opens it
     function proveEnds(TaskId task, SignedVote calldata signed, Statements.Opening calldata opening) external;
 
-    // Views ----------------------------------------------------------------------------------------------------------
-    /// @notice What to seal for a call with these bytes.
+    // Views
+    /// @notice What to commit for a call with these bytes.
     /// @param sender who called
     /// @param data all bytes of the call
     /// @return the digest
     function digestOf(address sender, bytes calldata data) external pure returns (bytes32);
 
-    /// @notice The block in which a sender sealed a digest last, 0: never.
+    /// @notice The block in which a sender committed a digest last, 0: never.
     /// @param sender who called
-    /// @param digest what was sealed
+    /// @param digest of the proof to come
     /// @return the block; 0: never
-    function sealedBlock(address sender, bytes32 digest) external view returns (uint256);
+    function committedBlock(address sender, bytes32 digest) external view returns (uint256);
 }

@@ -21,13 +21,13 @@ interface IRefusals {
     /// @param what which one, as right-padded ASCII
     /// @param greatest the greatest that is allowed
     /// @param actual what was given
-    /// @custom:remedy Choose a smaller one, within the deployment's limits.
+    /// @custom:remedy Choose a smaller one, within the deployment's bounds.
     error AmountTooLarge(bytes32 what, uint256 greatest, uint256 actual);
     /// @notice An amount or a number is below its least value.
     /// @param what which one, as right-padded ASCII
     /// @param least the least that is allowed
     /// @param actual what was given
-    /// @custom:remedy Choose a larger one, as the deployment's limits ask.
+    /// @custom:remedy Choose a larger one, as the deployment's bounds ask.
     error AmountTooSmall(bytes32 what, uint256 least, uint256 actual);
     /// @notice The claim is not decided yet.
     /// @param round index of the round in its task, from 0
@@ -47,7 +47,7 @@ interface IRefusals {
     /// @notice The task is closed.
     /// @param task the task
     /// @custom:remedy Only the credit is left to be withdrawn.
-    error GameOver(bytes32 task);
+    error TaskIsClosed(bytes32 task);
     /// @notice Too few have signed this merge.
     /// @param seats ids of seats
     /// @param signers numbers of the seats that signed, as a bitmap
@@ -97,7 +97,7 @@ interface IRefusals {
     /// @notice A round runs.
     /// @param round index of the round in its task, from 0
     /// @custom:remedy Wait until the running round has ended.
-    error NotStanding(uint256 round);
+    error NotPaused(uint256 round);
     /// @notice The sender did not post the task.
     /// @param expected what is due
     /// @param actual what was given
@@ -109,8 +109,8 @@ interface IRefusals {
     error NothingOpen(bytes32 id);
     /// @notice No draw waits for its randomness.
     /// @param round index of the round in its task, from 0
-    /// @custom:remedy Wait for the block whose randomness is asked for; a late seal counts no more.
-    error NothingToSeal(uint256 round);
+    /// @custom:remedy Wait for the block whose randomness is asked for; a late draw counts no more.
+    error NoDrawDue(uint256 round);
     /// @notice The call came before or after its window.
     /// @param firstBlock the first block in which it is open
     /// @param lastBlock the last block in which it is
@@ -141,14 +141,18 @@ interface IRefusals {
     /// @param round index of the round in its task, from 0
     /// @custom:remedy Go on with the round that runs now.
     error RoundUndone(uint256 round);
-    /// @notice The proof was not sealed, or not at the right time.
-    /// @param digest what was sealed
-    /// @custom:remedy Seal the proof's digest first, and use it within the seal's life.
-    error SealMissing(bytes32 digest);
-    /// @notice The seat was convicted, or, where only an open one will do, it is leaving.
+    /// @notice The proof was not committed, or not at the right time.
+    /// @param digest what was to be committed
+    /// @custom:remedy Commit the proof's digest first, and bring the proof within proofCommitBlocks.
+    error ProofNotCommitted(bytes32 digest);
+    /// @notice The seat was convicted.
     /// @param seat id of the seat
-    /// @custom:remedy Of a convicted seat nothing counts any more; one that leaves is paid out when its rounds are settled.
-    error SeatClosed(uint256 seat);
+    /// @custom:remedy Of a convicted seat nothing counts any more.
+    error SeatIsConvicted(uint256 seat);
+    /// @notice The seat is leaving, or was convicted.
+    /// @param seat id of the seat
+    /// @custom:remedy A seat that leaves is paid out when its rounds are settled; of a convicted one nothing counts any more.
+    error SeatNotActive(uint256 seat);
     /// @notice There is no such seat.
     /// @param seat id of the seat
     /// @custom:remedy Name a seat of this task.
@@ -168,8 +172,8 @@ interface IRefusals {
     /// @custom:remedy Bring at least the task's stake, and no more than the greatest amount.
     error StakeWrong(uint256 leastWei, uint256 greatestWei, uint256 actualWei);
     /// @notice A start was asked for already.
-    /// @param lastBlock the last block in which it can be sealed
-    /// @custom:remedy Seal it, or wait until it has lapsed.
+    /// @param lastBlock the last block in which it can be drawn
+    /// @custom:remedy Draw it, or wait until it has lapsed.
     error StartPending(uint256 lastBlock);
     /// @notice Nobody made this statement, or nobody answers for it any more.
     /// @param round index of the round in its task, from 0
@@ -180,13 +184,13 @@ interface IRefusals {
     /// @param task the task
     /// @custom:remedy No later round opens; settle and leave.
     error TaskHalted(bytes32 task);
-    /// @notice No round is to come: all have been used, or the task has stood still for `dispute`.
+    /// @notice No round is to come: all have been used, or the task has was paused for `dispute`.
     /// @param task the task
     /// @custom:remedy Settle and leave.
     error TaskOver(bytes32 task);
     /// @notice The task is not over.
     /// @param task the task
-    /// @custom:remedy A task closes once it stands still, all seats are paid out and nothing is open.
+    /// @custom:remedy A task closes once it pauses, all seats are paid out and nothing is open.
     error TaskRuns(bytes32 task);
     /// @notice There is no such task.
     /// @param task the task
@@ -207,16 +211,16 @@ interface IRefusals {
     /// @notice Nobody is asked about this word, or about any in an exact task.
     /// @param word what the vote says
     /// @custom:remedy Only an ACCEPT or a REJECT of a state leaf can be asked.
-    error WordNotAsked(uint256 word);
+    error WordNotQueried(uint256 word);
     /// @notice The claim starts from another root than the chain gives.
     /// @param expected what is due
     /// @param actual what was given
     /// @custom:remedy Train from the root that the chain gives.
     error WrongBase(bytes32 expected, bytes32 actual);
-    /// @notice The claim was trained on another shard than the chain deals.
+    /// @notice The claim was trained on another shard than the chain assigns.
     /// @param expected what is due
     /// @param actual what was given
-    /// @custom:remedy Train the shard that the chain's beacon deals.
+    /// @custom:remedy Train the shard that the chain's beacon assigns.
     error WrongBeacon(bytes32 expected, bytes32 actual);
     /// @notice The bond is more than the call pays at most.
     /// @param expectedWei what is needed

@@ -5,8 +5,8 @@ import {TaskId} from "../../Types.sol";
 import {RoundView} from "../GameTypes.sol";
 
 /// @title Rounds: start, commit, draw, post. A phase ends as soon as everybody it waits for has acted.
-/// @notice START freezes the pools of two rounds; a block's randomness deals both, then the first opens. COMMIT closes at the first of: all have
-/// committed; two thirds have and trainMin has passed; trainMax. The close freezes the pool of the round after next. DRAW seals one seed for the
+/// @notice START freezes the pools of two rounds; a block's randomness assigns both, then the first opens. COMMIT closes at the first of: all have
+/// committed; two thirds have and trainMin has passed; trainMax. The close freezes the pool of the round after next. DRAW records one seed for the
 /// audits, the late audits of earlier rounds and shards to come. POST takes the outer root that a majority has merged, and opens the next round; where
 /// nothing can be merged, or nobody merged it, the base root stands.
 /// @dev The clock is not stored: whoever calls first closes a round whose closing block is past (`sync`).
@@ -15,17 +15,17 @@ interface IRounds {
     /// @param nextRound the next number to open
     /// @param live index + 1 of the round that has no root yet
     /// @param frozenTo pools of rounds before it are frozen
-    /// @param dealtTo rounds before it have a beacon
-    /// @param standsSince when the task last stopped
-    /// @param startBlock whose randomness deals a start that was asked for; 0: none
+    /// @param assignedTo rounds before it have a beacon
+    /// @param pausedSince when the task last stopped
+    /// @param startBlock whose randomness assigns a start that was asked for; 0: none
     /// @param freedEpochs epochs whose storage may be used again
     /// @param isHalted whether no later round opens
     struct Line {
         uint32 nextRound;
         uint32 live;
         uint32 frozenTo;
-        uint32 dealtTo;
-        uint40 standsSince;
+        uint32 assignedTo;
+        uint40 pausedSince;
         uint40 startBlock;
         uint16 freedEpochs;
         bool isHalted;
@@ -67,7 +67,7 @@ interface IRounds {
     /// @param undecided still to be decided in time for the merge
     /// @param open not accepted and not void: undecided, in time or late
     /// @param convicted a fault was proven in the claim itself
-    struct Fates {
+    struct ClaimStatuses {
         uint64 accepted;
         uint64 mergeable;
         uint64 undecided;
@@ -75,15 +75,15 @@ interface IRounds {
         uint64 convicted;
     }
 
-    /// @notice Two pools were frozen; the randomness of `beaconBlock` deals both rounds.
+    /// @notice Two pools were frozen; the randomness of `beaconBlock` assigns both rounds.
     /// @param task the task
     /// @param firstRound the first round
-    /// @param beaconBlock whose randomness deals them
+    /// @param beaconBlock whose randomness assigns them
     event StartAsked(TaskId indexed task, uint256 firstRound, uint256 beaconBlock);
     /// @notice The start's beacon is known.
     /// @param task the task
     /// @param randomness of the deciding block
-    event StartSealed(TaskId indexed task, bytes32 randomness);
+    event StartDrawn(TaskId indexed task, bytes32 randomness);
     /// @notice Members train the round from its base root.
     /// @param task the task
     /// @param round index of the round in its task, from 0
@@ -93,7 +93,7 @@ interface IRounds {
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param randomness of the deciding block
-    event RoundDealt(TaskId indexed task, uint256 indexed round, bytes32 randomness);
+    event RoundAssigned(TaskId indexed task, uint256 indexed round, bytes32 randomness);
     /// @notice A seat committed.
     /// @param task the task
     /// @param round index of the round in its task, from 0
@@ -129,7 +129,7 @@ interface IRounds {
     event RootStood(TaskId indexed task, uint256 indexed round);
     /// @notice No round follows for now.
     /// @param task the task
-    event TaskStood(TaskId indexed task);
+    event TaskPaused(TaskId indexed task);
     /// @notice A posted root lost a contest; later rounds are undone.
     /// @param task the task
     /// @param round index of the round in its task, from 0
@@ -142,7 +142,7 @@ interface IRounds {
     /// @param epoch 16 rounds: round / 16
     event EpochFreed(TaskId indexed task, uint256 epoch);
 
-    // Everybody ------------------------------------------------------------------------------------------------------
+    // Everybody
     /// @notice Freezes the pools of the next two rounds and asks for their beacon.
     /// @param task the task
     function start(TaskId task) external;
@@ -150,24 +150,24 @@ interface IRounds {
     /// @notice Deals both rounds of a start and opens the first.
     /// @param task the task
     /// @param proof of the deciding block's randomness (`IRandomness.read`)
-    function sealStart(TaskId task, bytes calldata proof) external;
+    function drawStart(TaskId task, bytes calldata proof) external;
 
     /// @notice Deals a round that opened without a beacon: training begins.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param proof what shows it
-    function sealRound(TaskId task, uint256 round, bytes calldata proof) external;
+    function drawRound(TaskId task, uint256 round, bytes calldata proof) external;
 
     /// @notice Draws the audits of a closed round.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param proof what shows it
-    function sealAudits(TaskId task, uint256 round, bytes calldata proof) external;
+    function drawAudits(TaskId task, uint256 round, bytes calldata proof) external;
 
     /// @notice Draws the late audits that no later round draws.
     /// @param task the task
     /// @param proof what shows it
-    function sealClosing(TaskId task, bytes calldata proof) external;
+    function drawClosing(TaskId task, bytes calldata proof) external;
 
     /// @notice Commits the sender's claim, once per seat and round.
     /// @param task the task
@@ -205,7 +205,7 @@ interface IRounds {
     /// @param task the task
     function sync(TaskId task) external;
 
-    // Modules --------------------------------------------------------------------------------------------------------
+    // Modules
     /// @notice A posted root fell. The game only.
     /// @param task the task
     /// @param round index of the round in its task, from 0
@@ -217,7 +217,7 @@ interface IRounds {
         external
         returns (uint64 signers, uint256 firstUndone, uint256 lastUndone);
 
-    // Views ----------------------------------------------------------------------------------------------------------
+    // Views
     /// @notice An opened round. Reverts with RoundUnknown.
     /// @param task the task
     /// @param round index of the round in its task, from 0
@@ -228,7 +228,7 @@ interface IRounds {
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @return bitmaps of slots
-    function fatesOf(TaskId task, uint256 round) external view returns (Fates memory);
+    function statusesOf(TaskId task, uint256 round) external view returns (ClaimStatuses memory);
 
     /// @notice Roots of a round's claims and their numbers of segments, by slot; 0 where none was committed.
     /// @param task the task
@@ -246,10 +246,10 @@ interface IRounds {
     /// @return segments how many it has
     function claimOf(TaskId task, uint256 round, uint256 slot) external view returns (uint256 seat, bytes32 root, uint256 segments);
 
-    /// @notice The beacon of a round that was dealt, 0 otherwise.
+    /// @notice The beacon of a round that was assigned, 0 otherwise.
     /// @param task the task
     /// @param round index of the round in its task, from 0
-    /// @return the beacon; 0: not dealt
+    /// @return the beacon; 0: not assigned
     function beaconOf(TaskId task, uint256 round) external view returns (bytes32);
 
     /// @notice Where a task stands, and the root that its next round starts from.

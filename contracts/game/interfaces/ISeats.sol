@@ -5,7 +5,7 @@ import {TaskId} from "../../Types.sol";
 import {Proof, Seat, SeatRole} from "../GameTypes.sol";
 
 /// @title Seats of a task: accounts, stakes and pools.
-/// @notice A member joins once, with one stake, and stays. Pools are frozen before anybody knows the seed that deals them. A seat's id is role << 16 |
+/// @notice A member joins once, with one stake, and stays. Pools are frozen before anybody knows the seed that assigns them. A seat's id is role << 16 |
 /// number; a stake leaves only once every round that holds the seat is settled.
 interface ISeats {
     /// @notice A seat was taken.
@@ -72,9 +72,9 @@ interface ISeats {
     /// @notice How many questions are open on a seat.
     /// @param task the task
     /// @param seat id of the seat
-    /// @return asks open ones
+    /// @return queries open ones
     /// @return disputes open ones
-    function openOn(TaskId task, uint256 seat) external view returns (uint256 asks, uint256 disputes);
+    function openOn(TaskId task, uint256 seat) external view returns (uint256 queries, uint256 disputes);
 
     /// @notice A seat's record; of a number that is free, its last holder's.
     /// @param task the task

@@ -51,8 +51,8 @@ interface ISettlement {
     /// @param missed in ascending order, three at least
     function markSilent(TaskId task, uint256 seat, MissedPlace[] calldata missed) external;
 
-    // Modules --------------------------------------------------------------------------------------------------------
-    /// @notice Closes a seat for one of its statements. Asks, Disputes, Steps and Evidence only.
+    // Modules
+    /// @notice Closes a seat for one of its statements. Queries, Disputes, Steps and Evidence only.
     /// @param task the task
     /// @param seat id of the seat
     /// @param finder who found it, and is paid for it

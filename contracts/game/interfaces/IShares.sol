@@ -13,7 +13,7 @@ interface IShares {
     /// @param payer who paid
     /// @param wei_ amount in the smallest unit of the token
     event RevenuePaid(TaskId indexed task, address indexed payer, uint256 wei_);
-    /// @notice Revenue of a holder became its credit in the purse.
+    /// @notice Revenue of a holder became its credit in the vault.
     /// @param task the task
     /// @param holder whose shares earned it
     /// @param wei_ amount in the smallest unit of the token
@@ -65,7 +65,7 @@ interface IShares {
     /// @param task the task
     function haltByVote(TaskId task) external;
 
-    // Modules --------------------------------------------------------------------------------------------------------
+    // Modules
     /// @notice Creates the token of a new task. The game only.
     /// @param task the task
     function create(TaskId task) external;
@@ -78,7 +78,7 @@ interface IShares {
 }
 
 /// @title The shares of one task: an ERC-20 token that keeps what its holders have earned and how they vote.
-/// @dev It holds no money: that lies in the purse (`Pots.revenue`).
+/// @dev It holds no money: that lies in the vault (`Pots.revenue`).
 interface ITaskShares {
     /// @notice Shares that vote cannot be transferred.
     /// @param holder whose shares they are
@@ -129,7 +129,7 @@ interface ITaskShares {
     /// @return wei_ amount in the smallest unit of the token
     function revenueWei() external view returns (uint256 wei_);
 
-    // Shares ---------------------------------------------------------------------------------------------------------
+    // Shares
     /// @notice New shares; they vote where their holder voted with all that it had. Shares only.
     /// @param holder who gets them
     /// @param shares how many

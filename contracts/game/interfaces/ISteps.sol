@@ -55,7 +55,7 @@ interface ISteps is IStepProofs {
     /// @custom:remedy Prove another element, or let the dispute end.
     error NoFault(uint256 index);
 
-    // Turns ----------------------------------------------------------------------------------------------------------
+    // Turns
     /// @notice The claimant posts the trace of the named step, irrevocably.
     /// @param task the task
     /// @param dispute name of the dispute
@@ -80,7 +80,7 @@ interface ISteps is IStepProofs {
     /// @param openings leaves and their siblings
     function showLeaves(TaskId task, bytes32 dispute, StateHeader calldata start, IReferee.BufferOpening[] calldata openings) external;
 
-    // Proofs: the opener's, from the trace on ----------------------------------------------------------------------------
+    // Proofs: the opener's, from the trace on
     /// @notice Convicts: the referee finds the claimed element of a node beyond its bound.
     /// @param task the task
     /// @param dispute name of the dispute
@@ -91,7 +91,7 @@ interface ISteps is IStepProofs {
     /// @param openings what `IReferee.judge` reads
     function proveOperation(TaskId task, bytes32 dispute, StepFacts calldata facts, StateHeader calldata start, IReferee.NodeProof calldata node, uint256 element, bytes calldata openings) external;
 
-    /// @notice Convicts: a token, label or scalar of the trace is not the one that beacon, shard and step deal out, or the schedule gives.
+    /// @notice Convicts: a token, label or scalar of the trace is not the one that beacon, shard and step assign, or the schedule gives.
     /// @param task the task
     /// @param dispute name of the dispute
     /// @param facts what all steps of the task share; they hash to its stepRoot
@@ -102,7 +102,7 @@ interface ISteps is IStepProofs {
     /// @param datum the leaf of the dataset, or under `facts.scalarsRoot`, that has the right one
     function proveDatum(TaskId task, bytes32 dispute, StepFacts calldata facts, StateHeader calldata start, uint256 buffer, uint256 position, IReferee.BufferOpening calldata opening, LeafProof calldata datum) external;
 
-    // Views ----------------------------------------------------------------------------------------------------------
+    // Views
     /// @notice Who computes the operations of a step.
     /// @return its address
     function referee() external view returns (IReferee);

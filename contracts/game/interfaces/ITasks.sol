@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../../Types.sol";
-import {DeploymentLimits, GameTerms} from "../GameTypes.sol";
+import {DeploymentBounds, GameTerms} from "../GameTypes.sol";
 
 /// @title Tasks: what they are, their escrow, and when they are closed.
 interface ITasks {
@@ -21,7 +21,7 @@ interface ITasks {
     /// @notice A task is closed; what was left of its escrow is the submitter's credit.
     /// @param task the task
     /// @param refundWei what goes back
-    event GameClosed(TaskId indexed task, uint256 refundWei);
+    event TaskClosed(TaskId indexed task, uint256 refundWei);
 
     /// @notice There is a task with these bytes.
     /// @param task the task
@@ -60,7 +60,7 @@ interface ITasks {
 
     /// @notice The constants of this deployment.
     /// @return as they were deployed
-    function limits() external view returns (DeploymentLimits memory);
+    function bounds() external view returns (DeploymentBounds memory);
 
     /// @notice Whether a task is closed.
     /// @param task the task

@@ -69,7 +69,7 @@ interface IVotes {
     /// @param signatures 64 bytes each
     function judgeAndPost(TaskId task, uint256 round, HandedVote[] calldata handed, HandedVote[] calldata late, uint64 merged, bytes32 root, uint64 signers, bytes calldata signatures) external;
 
-    // Views ----------------------------------------------------------------------------------------------------------
+    // Views
     /// @notice What the votes have made of the claims of a round: bitmaps of slots.
     /// @param task the task
     /// @param round index of the round in its task, from 0

@@ -20,7 +20,7 @@ library Ballots {
     /// @dev Added to ACCEPT and REJECT.
     uint256 internal constant PAID = 4;
 
-    // All votes of a claim --------------------------------------------------------------------------------------------
+    // All votes of a claim
     /// @notice The votes of a draw.
     function ofIn(uint256 all, uint256 draw) internal pure returns (uint256) {
         return all >> DRAW_BITS * draw & DRAW;
@@ -32,7 +32,7 @@ library Ballots {
         return uint208(all & ~(DRAW << shift) | votes << shift);
     }
 
-    // Words and codes -------------------------------------------------------------------------------------------------
+    // Words and codes (7.5)
     /// @notice How a word is kept; NOTHING for what is no word.
     function codeOf(uint256 word) internal pure returns (uint256) {
         if (word == uint256(Statements.Word.ACCEPT)) return ACCEPT;
@@ -46,7 +46,7 @@ library Ballots {
         return word >= uint256(Statements.Word.ACCEPT) && word <= uint256(Statements.Word.REJECT_START);
     }
 
-    // The votes of a draw ---------------------------------------------------------------------------------------------
+    // The votes of a draw (7.7)
     /// @notice What a rank said, paid or not.
     function at(uint256 votes, uint256 rank) internal pure returns (uint256 code) {
         code = codeAt(votes, rank);
@@ -78,7 +78,7 @@ library Ballots {
     }
 
     /// @notice Accepted: the primary, or both reserves, say ACCEPT. Failed: that has become impossible.
-    function fateOf(uint256 votes) internal pure returns (bool isAccepted, bool isFailed) {
+    function statusOf(uint256 votes) internal pure returns (bool isAccepted, bool isFailed) {
         (uint256 primary, uint256 second, uint256 third) = (at(votes, 0), at(votes, 1), at(votes, 2));
         isAccepted = primary == ACCEPT || second == ACCEPT && third == ACCEPT;
         isFailed = _isAgainst(primary) && (_isAgainst(second) || _isAgainst(third));
@@ -98,7 +98,7 @@ library Ballots {
     /// @notice Whether a late audit takes a claim's pay: it has failed, and two say that the claim is false, or that it was not served. Who abstains says
     /// nothing against a claim.
     function isRejectedLate(uint256 votes) internal pure returns (bool) {
-        (, bool isFailed) = fateOf(votes);
+        (, bool isFailed) = statusOf(votes);
         uint256 count;
         for (uint256 rank = 0; rank < RANKS; ++rank) {
             uint256 code = at(votes, rank);

@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {EXACT_FORMAT} from "../../Types.sol";
 import {
     AUDITOR_SEATS_MAX,
-    DeploymentLimits,
+    DeploymentBounds,
     DRAWS_MAX,
     GameAmounts,
     GameTerms,
@@ -18,7 +18,7 @@ import {
 import {IRefusals} from "../interfaces/IRefusals.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
-/// @title Whether the terms of a task keep the limits of the deployment and can be played to their end.
+/// @title Whether the terms of a task keep the bounds of the deployment and can be played to their end.
 /// @dev Twin of `check_terms` in `protocol/spec/game/terms_check.py`: nodes ask the same before they join.
 library GameTermsCheck {
     uint256 internal constant CHANCE_ONE = 1 << 16;
@@ -26,18 +26,18 @@ library GameTermsCheck {
     uint256 private constant FLOAT_ONE = 0x3f800000;
     uint256 private constant FLOAT_FOUR = 0x40800000;
 
-    function check(GameTerms memory terms, DeploymentLimits memory limits) internal pure {
-        _checkWindows(terms.windows, limits);
-        _checkSums(terms.windows, limits);
-        _checkAmounts(terms.amounts, limits);
+    function check(GameTerms memory terms, DeploymentBounds memory bounds) internal pure {
+        _checkWindows(terms.windows, bounds);
+        _checkSums(terms.windows, bounds);
+        _checkAmounts(terms.amounts, bounds);
         _checkNumbers(terms);
         _checkModel(terms);
         _checkContest(terms);
     }
 
-    function _checkWindows(GameWindows memory windows, DeploymentLimits memory limits) private pure {
-        GameWindows memory least = limits.least;
-        uint256 most = limits.windowMax;
+    function _checkWindows(GameWindows memory windows, DeploymentBounds memory bounds) private pure {
+        GameWindows memory least = bounds.least;
+        uint256 most = bounds.windowMax;
         _window("delay", windows.delay, least.delay, most);
         _window("drawGrid", windows.drawGrid, least.drawGrid, most);
         _window("trainMin", windows.trainMin, least.trainMin, most);
@@ -46,23 +46,23 @@ library GameTermsCheck {
         _window("post", windows.post, least.post, most);
         _window("respond", windows.respond, least.respond, most);
         _window("dispute", windows.dispute, least.dispute, most);
-        _window("ask", windows.ask, least.ask, most);
+        _window("query", windows.query, least.query, most);
     }
 
     /// @dev Windows that must fit into one another.
-    function _checkSums(GameWindows memory windows, DeploymentLimits memory limits) private pure {
+    function _checkSums(GameWindows memory windows, DeploymentBounds memory bounds) private pure {
         (uint256 auditMax, uint256 trainMax) = (windows.auditMax, windows.trainMax);
-        uint256 sealing = uint256(windows.delay) + windows.drawGrid;
+        uint256 drawn = uint256(windows.delay) + windows.drawGrid;
         _least("trainMax", trainMax, windows.trainMin);
-        _least("trainMin", windows.trainMin, sealing + auditMax + windows.post);
-        _least("auditMax / 3", auditMax / 3, sealing + limits.sealMargin);
-        _least("dispute", windows.dispute, 6 * auditMax + limits.least.respond);
+        _least("trainMin", windows.trainMin, drawn + auditMax + windows.post);
+        _least("auditMax / 3", auditMax / 3, drawn + bounds.drawMargin);
+        _least("dispute", windows.dispute, 6 * auditMax + bounds.least.respond);
         _least("dispute", windows.dispute, auditMax + windows.post + trainMax + auditMax / 3);
-        _least("ask", windows.ask, ROUNDS_UNDER_WAY * (trainMax + auditMax + windows.post));
+        _least("query", windows.query, ROUNDS_UNDER_WAY * (trainMax + auditMax + windows.post));
     }
 
-    function _checkAmounts(GameAmounts memory amounts, DeploymentLimits memory limits) private pure {
-        (uint256 least, uint256 most) = (limits.leastBondWei, limits.amountMax);
+    function _checkAmounts(GameAmounts memory amounts, DeploymentBounds memory bounds) private pure {
+        (uint256 least, uint256 most) = (bounds.leastBondWei, bounds.amountMax);
         _range("solverStake", amounts.solverStake, least, most);
         _range("auditorStake", amounts.auditorStake, least, most);
         _range("solverPay", amounts.solverPay, 0, most);
@@ -73,7 +73,7 @@ library GameTermsCheck {
         // Who could take a seat can challenge.
         uint256 seat = FixedPointMathLib.min(amounts.solverStake, amounts.auditorStake);
         _range("contestBond", amounts.contestBond, least, seat);
-        _range("askBond", amounts.askBond, least, seat);
+        _range("queryBond", amounts.queryBond, least, seat);
         _range("disputeBond", amounts.disputeBond, least, seat);
         _range("finderCap", amounts.finderCap, 0, most);
     }
@@ -92,7 +92,9 @@ library GameTermsCheck {
     /// @dev The outer rates are in (0, 4) and in [0, 1): positive patterns of float32 order as their numbers do.
     function _checkModel(GameTerms memory terms) private pure {
         _range("format", terms.format, 0, EXACT_FORMAT);
-        _range("weighting", terms.weighting, 0, 0);
+        _range("encoding", terms.encoding, 0, 0);
+        _range("aggregation", terms.aggregation, 0, 0);
+        _range("audit", terms.audit, 0, 0);
         _range("parameterCount", terms.parameterCount, 1, PARAMETERS_MAX);
         _range("segmentSteps", terms.segmentSteps, 1, SEGMENT_STEPS_MAX);
         uint256 segments = terms.innerSteps / terms.segmentSteps;

@@ -21,7 +21,7 @@ struct Panel {
 
 /// @title Who is drawn.
 library Panels {
-    function deal(SeatRole role, uint256[] memory words, bytes32 seed, uint256 draws, uint256 slots)
+    function assign(SeatRole role, uint256[] memory words, bytes32 seed, uint256 draws, uint256 slots)
         internal
         view
         returns (Panel memory panel)

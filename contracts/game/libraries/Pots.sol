@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../Types.sol";
 
-/// @title Names of the pots in the purse. Which part of a pot is whose stands in the module that fills it.
+/// @title Names of the pots in the vault. Which part of a pot is whose stands in the module that fills it.
 library Pots {
     /// @notice What a task can still pay.
     function escrow(TaskId task) internal pure returns (bytes32) {
@@ -15,7 +15,7 @@ library Pots {
         return keccak256(abi.encode("stakes", task));
     }
 
-    /// @notice The bonds of all open asks, disputes and contests of a task.
+    /// @notice The bonds of all open queries, disputes and contests of a task.
     function bonds(TaskId task) internal pure returns (bytes32) {
         return keccak256(abi.encode("bonds", task));
     }

@@ -139,7 +139,7 @@ class Contradicts(Strategy):
             assert audit is not None
             digest = play.table.make_digest(finders[0], ref, ProofKind.TWO_STATEMENTS)
             yield audit.auditor, hand_in(play, audit, VoteWord.REJECT_STATE)
-            yield finders[0], calls.SealProof(digest)
+            yield finders[0], calls.CommitProof(digest)
             sealed = play.table.state.seals.get((play.table.get_address(finders[0]), digest))
             if sealed is not None and sealed < play.block:
                 yield finders[0], calls.ConvictSeat(ref, ProofKind.TWO_STATEMENTS, digest)

@@ -1,8 +1,8 @@
 """Plays what each party does in a block: honest ones follow the protocol, agents their strategy.
 
 Honest whistleblowers also query at random, as nodes do (`node/kit/known_statements.py`): together they ask
-one in SPOT_ASKS opened ACCEPTs for a leaf of its end, although nothing speaks against it. `play_task` goes on
-until nothing is left to do.
+one in SPOT_QUERIES opened ACCEPTs for a leaf of its end, although nothing speaks against it. `play_task`
+goes on until nothing is left to do.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from touchstone.protocol.spec.game.timing import (
 )
 from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.game.vote_judging import get_opening_flaw, get_vote_flaw
-from touchstone.protocol.spec.params import SPOT_ASKS
+from touchstone.protocol.spec.params import SPOT_QUERIES
 from touchstone.protocol.spec.statements import COMPARED, VoteWord
 
 
@@ -48,7 +48,7 @@ def list_asks(play: Play) -> Iterator[tuple[str, GameCall]]:
         assert audit is not None
         seat = play.get_seat(audit.auditor)
         asker = _find_asker(play, audit)
-        if asker is not None and seat is not None and seat.status != SeatStatus.CLOSED:
+        if asker is not None and seat is not None and seat.status != SeatStatus.CONVICTED:
             yield asker, make_ask(play, ref, VoteWord.ACCEPT, seat.number)
             return
 
@@ -75,12 +75,12 @@ def _is_hit(play: Play, name: str, ref: StatementRef) -> bool:
     queries."""
     askers = count_askers(play.table.state, play.table.get_address(name))
     thrown = make_word("dice", play.spot_checks.seed, name, ref)
-    return askers > 0 and int.from_bytes(thrown[:8]) % (SPOT_ASKS * askers) == 0
+    return askers > 0 and int.from_bytes(thrown[:8]) % (SPOT_QUERIES * askers) == 0
 
 
 def compute_chance(askers: int, honest: int) -> Fraction:
     """Returns the chance that one of the honest parties queries an opened ACCEPT."""
-    return 1 - (1 - Fraction(1, SPOT_ASKS * askers)) ** honest
+    return 1 - (1 - Fraction(1, SPOT_QUERIES * askers)) ** honest
 
 
 def list_chances(chance: Fraction, votes: int) -> list[Fraction]:
@@ -128,9 +128,9 @@ def _list_wakes(play: Play) -> Iterator[int]:
         names = {play.get_name(number) for number in live.pool.solvers}
         yield from (play.get_strategy(name).get_commit_block(play, live, name) for name in names)
     yield from (one.clock for one in play.table.state.disputes.values())
-    yield from (one.clock for one in play.table.state.asks.values())
+    yield from (one.clock for one in play.table.state.queries.values())
     windows = play.table.state.terms.windows
-    waits = (60, windows.dispute, 2 * windows.audit_max + windows.ask)
+    waits = (60, windows.dispute, 2 * windows.audit_max + windows.query)
     closes = [one.closed for one in play.table.state.rounds.values() if one.closed is not None]
     yield from (close + wait for close in closes for wait in waits)
 
@@ -145,7 +145,7 @@ def _list_commits(play: Play) -> Sends:
         strategy = play.get_strategy(name)
         is_due = play.block >= strategy.get_commit_block(play, live, name) and play.is_up(name)
         is_blind = play.is_honest(name) and not play.is_base_right(live)
-        if slot in live.claims or seat.status == SeatStatus.CLOSED or not is_due or is_blind:
+        if slot in live.claims or seat.status == SeatStatus.CONVICTED or not is_due or is_blind:
             continue
         claim = strategy.plan_claim(play, live, name)
         if claim is not None:

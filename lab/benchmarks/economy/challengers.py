@@ -14,7 +14,7 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.enums import ClaimStatus, ContestTurn, ProofKind, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.state import GameRound, StatementRef
-from touchstone.protocol.spec.game.timing import get_ask_until, get_live_round, get_statement_until, is_over
+from touchstone.protocol.spec.game.timing import get_live_round, get_query_until, get_statement_until, is_over
 from touchstone.protocol.spec.statements import VoteWord
 
 FLOOD = 5
@@ -57,8 +57,8 @@ class Harasses(Strategy):
         audits = [(ref, audit) for ref, audit in list_audits(play) if play.words.get(ref) == VoteWord.ACCEPT]
         for ref, audit in audits[: self.count]:
             seat_of = play.get_seat(audit.auditor)
-            is_due = (get_ask_until(play.now, ref) or 0) - play.block < 5 or not self.is_last
-            is_open = any(one.statement == ref for one in play.table.state.asks.values())
+            is_due = (get_query_until(play.now, ref) or 0) - play.block < 5 or not self.is_last
+            is_open = any(one.statement == ref for one in play.table.state.queries.values())
             if seat_of is not None and is_due and not is_open:
                 yield self._get_sender(play, name[0]), make_ask(play, ref, VoteWord.ACCEPT, seat_of.number)
 
@@ -151,8 +151,8 @@ class Steals(Strategy):
                 digest = play.table.make_digest(STRANGER, ref, ProofKind.DELTA_LEAF)
             sealed = play.table.state.seals.get((play.table.get_address(STRANGER), digest))
             if self.how != "copied" and sealed is None:
-                yield STRANGER, calls.SealProof(digest)
-            late = {"copied": 0, "sealed": play.table.state.limits.proof_seal_blocks + 1, "false": 1}
+                yield STRANGER, calls.CommitProof(digest)
+            late = {"copied": 0, "sealed": play.table.state.bounds.proof_commit_blocks + 1, "false": 1}
             if self.how == "copied" or (sealed is not None and play.block >= sealed + late[self.how]):
                 is_valid = self.how != "false"
                 yield STRANGER, calls.ConvictSeat(ref, ProofKind.DELTA_LEAF, digest, is_valid=is_valid)
@@ -205,8 +205,8 @@ AGENTS = (
         "five at once on one honest seat, at one to five bonds",
         Harasses("disputes", FLOOD),
     ),
-    _make("flood of asks", "asks five honest votes", Harasses("asks", FLOOD)),
-    _make("asker", "asks one honest vote", Harasses("asks")),
+    _make("flood of queries", "asks five honest votes", Harasses("queries", FLOOD)),
+    _make("asker", "asks one honest vote", Harasses("queries")),
     _make("locker of stakes", "disputes in the last block", Harasses("disputes", is_last=True)),
     _make("contester of right roots", "opens a contest and says nothing more", Contests()),
     _make("flood of contests", "five at once, all led to their leaf", Contests(FLOOD, "leaf")),

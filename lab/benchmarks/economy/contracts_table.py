@@ -45,7 +45,7 @@ ZERO_ROOT = hash_leaf(ZEROS)
 OTHER = b"\x41" * LEAF_BYTES
 CHECKED = 16
 NO_LEAF = 99_999
-WINDOWS = replace(parameters.WINDOWS, train_max=40, respond=20, dispute=240, ask=400)
+WINDOWS = replace(parameters.WINDOWS, train_max=40, respond=20, dispute=240, query=400)
 """Windows in which nothing happens are shorter, because blocks of a chain take time."""
 DELTAS = {Fault.SCALE: bytes([221]) + bytes(DELTA_LEAF_BYTES - 1), Fault.LENGTH: bytes(100)}
 
@@ -128,12 +128,12 @@ class MoneyTwin(Twin):
 
     def _send(self, call: GameCall, party: Party) -> Sent | None:
         writers = {
-            calls.AnswerAsk: ("Asks", self._write_answer),
+            calls.AnswerQuery: ("Queries", self._write_answer),
             calls.ConvictSeat: ("Evidence", self._write_proof),
             calls.BringLeaf: ("Contests", self._write_leaf),
         }
-        if isinstance(call, calls.SealProof):
-            return self.chain.send(party.address, "Evidence", "sealProof", call.digest)
+        if isinstance(call, calls.CommitProof):
+            return self.chain.send(party.address, "Evidence", "commitProof", call.digest)
         if type(call) not in writers:
             return super()._send(call, party)
         contract, write = writers[type(call)]
@@ -161,21 +161,21 @@ class MoneyTwin(Twin):
         header = self.trees[root][0].headers[segment + 1]
         return header if word == VoteWord.ACCEPT else replace(header, weights_root=hash_leaf(OTHER))
 
-    def _write_answer(self, call: calls.AnswerAsk) -> tuple[Any, ...]:
-        ask = self.state.asks[call.ask]
-        vote, shown, _ = self._vote(ask.statement, ask.word)
+    def _write_answer(self, call: calls.AnswerQuery) -> tuple[Any, ...]:
+        query = self.state.queries[call.query]
+        vote, shown, _ = self._vote(query.statement, query.word)
         header = self.trees[vote.claim_root][0].headers[vote.segment + 1]
         leaf = LeafProof(ZEROS, ())
         leaves = {"weights": leaf, "first_moment": leaf, "second_moment": leaf}
         solver = self.state.seats[self.state.rounds[vote.round].claims[vote.slot].seat].account
         answer = {
-            "claimed_end": header, "own_end": self._own_end(vote.claim_root, vote.segment, ask.word),
+            "claimed_end": header, "own_end": self._own_end(vote.claim_root, vote.segment, query.word),
             "solver": solver, "boundary_salt": shown[1], "seal_salt": shown[3], "claimed": leaves,
             "own": leaves, "learning_rate_sum": 0, "schedule_path": [],
         }  # fmt: skip
         names = ("vote", "leaf", "seat", "asker")
-        question = dict(zip(names, (vote, *self.questions[call.ask][1:]), strict=True))
-        return "answer", self.task, question, answer
+        question = dict(zip(names, (vote, *self.questions[call.query][1:]), strict=True))
+        return "answerQuery", self.task, question, answer
 
     # --- Proofs ---------------------------------------------------------------------------------------------
     def _write_proof(self, call: calls.ConvictSeat) -> tuple[Any, ...]:

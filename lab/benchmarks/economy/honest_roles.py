@@ -79,7 +79,7 @@ class AnswersLate(Strategy):
         """Returns whether this is the last block of a clock."""
         state, seat = play.table.state, play.get_seat(name)
         number = seat.number if seat is not None else -1
-        clocks = [one.clock for one in state.asks.values() if one.seat == number]
+        clocks = [one.clock for one in state.queries.values() if one.seat == number]
         clocks += [one.clock for one in state.disputes.values() if one.seat == number]
         return not clocks or min(clocks) <= play.block
 
@@ -165,7 +165,7 @@ AGENTS = (
         "is back in the last block for an answer",
         AnswersLate(),
         VERIFIER,
-        foes=Harasses("asks"),
+        foes=Harasses("queries"),
         foe_seats=WHISTLEBLOWER,
     ),
     _make(

@@ -21,18 +21,18 @@ from touchstone.protocol.economics.gas_costs import (
 )
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms, GameWindows
 from touchstone.protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
 
-LIMITS = LIMITS_LOCAL
+LIMITS = BOUNDS_LOCAL
 ROUNDS, SEGMENTS, DRAWS = 8, 10, 2
 SOLVERS, VERIFIERS, WHISTLEBLOWERS = 5, 6, 6
 TRAIN_BLOCKS = 30
 """Blocks from a round's beacon to the commitment of an honest claim."""
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=36, train_max=90, audit_max=20, post=5, respond=120, dispute=1_440,
-    ask=720,
+    query=720,
 )  # fmt: skip
 GAS_PRICE = TOKEN_WEI // 10**7
 """Wei of the task's token for one gas."""
@@ -56,7 +56,7 @@ REPLAY = FIGURES.cost // SEGMENTS
 GAS: dict[type[GameCall], int] = {
     calls.CommitRound: 170_000, calls.PostRoot: 300_000, calls.JudgeVotes: 176_000, calls.JoinSeat: 150_000,
     calls.OpenContest: CONTEST_GAS, calls.AnswerContest: CONTEST_LEVEL_GAS, calls.NameChild: 95_000,
-    calls.BringLeaf: LEAF_GAS + SOLVERS * CLAIM_GAS, calls.AskSigner: 138_000, calls.AnswerAsk: ANSWER_GAS,
+    calls.BringLeaf: LEAF_GAS + SOLVERS * CLAIM_GAS, calls.QueryVote: 138_000, calls.AnswerQuery: ANSWER_GAS,
     calls.ConvictSeat: 300_000, calls.DisputeStatement: 205_000, calls.EndDispute: 315_000,
 }  # fmt: skip
 """Gas of each call (docs/decisions/0028, 0029). A solver's round includes its share of the calls that anybody

@@ -36,12 +36,12 @@ from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.pools import find_seat
-from touchstone.protocol.spec.game.purse import credit_of
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, StatementRef
 from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.protocol.spec.game.timing import is_late_draw
 from touchstone.protocol.spec.game.unserved_votes import VotePlace, may_vote_unserved
+from touchstone.protocol.spec.game.vault import credit_of
 from touchstone.protocol.spec.statements import VoteWord
 
 EARLY = "early"
@@ -150,7 +150,9 @@ class Play:
     def list_own(self, role: SeatRole) -> list[str]:
         """Returns the agent's parties with an unconvicted seat of this role."""
         seats = self.table.state.seats.values()
-        names = [self.name_of(s.account) for s in seats if s.role == role and s.status != SeatStatus.CLOSED]
+        names = [
+            self.name_of(s.account) for s in seats if s.role == role and s.status != SeatStatus.CONVICTED
+        ]
         return [name for name in names if name.startswith("own")]
 
     def is_up(self, name: str) -> bool:
@@ -160,7 +162,9 @@ class Play:
     def list_honest(self, *roles: SeatRole) -> list[str]:
         """Returns the parties that follow the protocol, run and are not convicted, in the order of seats."""
         seats = self.table.state.seats.values()
-        names = [self.name_of(s.account) for s in seats if s.role in roles and s.status != SeatStatus.CLOSED]
+        names = [
+            self.name_of(s.account) for s in seats if s.role in roles and s.status != SeatStatus.CONVICTED
+        ]
         return [name for name in names if self.is_honest(name) and self.is_up(name)]
 
     def is_honest(self, name: str) -> bool:
@@ -175,7 +179,7 @@ class Play:
         if missing > 0:
             self.table.send(calls.Deposit(missing), name)
             self.brought[name] += missing
-        closed = {n for n, seat in self.table.state.seats.items() if seat.status == SeatStatus.CLOSED}
+        closed = {n for n, seat in self.table.state.seats.items() if seat.status == SeatStatus.CONVICTED}
         self.note(name, type(call).__name__, list(asdict(call).items()))
         refused = self.table.send(call, name)
         self.last.append((name, call))
@@ -184,7 +188,7 @@ class Play:
         if refused is not None and name.startswith(("own", SUBMITTER)):
             self.refused.append((type(call).__name__, refused))
         for number, seat in self.table.state.seats.items():
-            if seat.status == SeatStatus.CLOSED and number not in closed:
+            if seat.status == SeatStatus.CONVICTED and number not in closed:
                 self.convicted.add(self.name_of(seat.account))
         return refused
 
@@ -205,7 +209,7 @@ class Play:
 
     def get_credit(self, name: str) -> int:
         """Returns what a party may withdraw, in wei."""
-        return self.table.state.purse.get_wei(credit_of(self.table.get_address(name)))
+        return self.table.state.vault.get_wei(credit_of(self.table.get_address(name)))
 
     # --- What is true ---------------------------------------------------------------------------------------
     def get_claim(self, ref: StatementRef) -> Claim:
@@ -316,5 +320,5 @@ def get_needed_wei(call: GameCall) -> int:
     """Returns what a call takes from the sender's credit, in wei."""
     if isinstance(call, calls.JoinSeat | calls.TopUp):
         return call.wei
-    is_bonded = isinstance(call, calls.OpenContest | calls.AskSigner | calls.DisputeStatement)
+    is_bonded = isinstance(call, calls.OpenContest | calls.QueryVote | calls.DisputeStatement)
     return call.bond_limit if is_bonded else 0  # type: ignore[attr-defined]

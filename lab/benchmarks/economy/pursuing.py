@@ -7,7 +7,6 @@ from lab.benchmarks.economy.play import Play
 from lab.benchmarks.economy.strategy import PROOFS, Audit
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.asks import ASKED_WORDS
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.enums import (
@@ -19,7 +18,8 @@ from touchstone.protocol.spec.game.enums import (
     SeatRole,
     SeatStatus,
 )
-from touchstone.protocol.spec.game.open_questions import count_open_asks, count_open_disputes
+from touchstone.protocol.spec.game.open_questions import count_open_disputes, count_open_queries
+from touchstone.protocol.spec.game.queries import QUERIED_WORDS
 from touchstone.protocol.spec.game.state import RunningDispute, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -41,7 +41,7 @@ def _list_accusations(play: Play) -> Sends:
         seat = play.get_seat(claim.owner)
         status = get_claim_status(play.now, game_round, ref.slot, play.block)
         is_decided = status in (ClaimStatus.ACCEPTED, ClaimStatus.VOID)
-        if seat is None or seat.status == SeatStatus.CLOSED or seat.settled > ref.round or not is_decided:
+        if seat is None or seat.status == SeatStatus.CONVICTED or seat.settled > ref.round or not is_decided:
             continue
         if ref in play.given_up:
             continue
@@ -68,7 +68,7 @@ def prove(play: Play, name: str, ref: StatementRef, kind: ProofKind) -> Sends:
     digest = play.table.make_digest(name, ref, kind)
     sealed = play.table.state.seals.get((play.table.get_address(name), digest))
     if sealed is None:
-        yield name, calls.SealProof(digest)
+        yield name, calls.CommitProof(digest)
     elif sealed < play.block:
         yield name, calls.ConvictSeat(ref, kind, digest)
 
@@ -100,19 +100,19 @@ def _list_asks(play: Play) -> Sends:
         assert audit is not None and word is not None
         knower = _find_knower(play, audit, word)
         seat = play.get_seat(audit.auditor)
-        if knower is None or seat is None or seat.status == SeatStatus.CLOSED or seat.settled > ref.round:
+        if knower is None or seat is None or seat.status == SeatStatus.CONVICTED or seat.settled > ref.round:
             continue
-        if word in ASKED_WORDS:
-            if not any(one.statement == ref for one in play.table.state.asks.values()):
+        if word in QUERIED_WORDS:
+            if not any(one.statement == ref for one in play.table.state.queries.values()):
                 yield knower, make_ask(play, ref, word, seat.number)
         else:
             yield from prove(play, knower, ref, ProofKind.FALSE_WORD)
 
 
-def make_ask(play: Play, ref: StatementRef, word: VoteWord, seat: int) -> calls.AskSigner:
+def make_ask(play: Play, ref: StatementRef, word: VoteWord, seat: int) -> calls.QueryVote:
     """Returns a query with the bond that it costs now."""
-    count = 1 + count_open_asks(play.table.state, seat)
-    return calls.AskSigner(ref, word, 0, count * play.table.state.terms.amounts.ask_bond)
+    count = 1 + count_open_queries(play.table.state, seat)
+    return calls.QueryVote(ref, word, 0, count * play.table.state.terms.amounts.query_bond)
 
 
 def _find_knower(play: Play, audit: Audit, word: VoteWord) -> str | None:
@@ -134,12 +134,14 @@ def _find_knower(play: Play, audit: Audit, word: VoteWord) -> str | None:
 def _list_answers(play: Play) -> Sends:
     """Yields answers to queries. A signer answers if its vote was right, else it stays silent."""
     _note_steps(play)
-    for number, ask in play.table.state.asks.items():
-        name, audit = play.get_name(ask.seat), play.get_audit(ask.statement)
-        is_true = audit is not None and play.find_truth(audit) == ask.word and _has_replayed(play, audit)
-        is_open = play.table.state.seats[ask.seat].status != SeatStatus.CLOSED and play.block <= ask.clock
+    for number, query in play.table.state.queries.items():
+        name, audit = play.get_name(query.seat), play.get_audit(query.statement)
+        is_true = audit is not None and play.find_truth(audit) == query.word and _has_replayed(play, audit)
+        is_open = (
+            play.table.state.seats[query.seat].status != SeatStatus.CONVICTED and play.block <= query.clock
+        )
         if is_true and is_open and play.is_up(name) and play.get_strategy(name).is_answering(play, name):
-            yield name, calls.AnswerAsk(number, exceeds_limits=ask.word != VoteWord.ACCEPT)
+            yield name, calls.AnswerQuery(number, exceeds_limits=query.word != VoteWord.ACCEPT)
 
 
 def _note_steps(play: Play) -> None:

@@ -29,7 +29,7 @@ from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.round_machine import apply, fold_all
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameRound, GameState, StatementRef, create_game
-from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms
+from touchstone.protocol.spec.game.terms import DeploymentBounds, GameTerms
 from touchstone.protocol.spec.statements import VoteWord
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ class Table:
     """One task in memory. If `wish` is given, randomness is tried until a draw comes out as wanted."""
 
     def __init__(
-        self, terms: GameTerms, limits: DeploymentLimits, seed: int, wish: Wish | None = None
+        self, terms: GameTerms, limits: DeploymentBounds, seed: int, wish: Wish | None = None
     ) -> None:
         terms = replace(terms, submitter=SUBMITTER)
         self.state, self.block = create_game(terms, limits, 0), 1
@@ -315,7 +315,7 @@ class Table:
                 state = fold_all(self.state, apply(self.state, made, name, self.block), self.block)
             except GameRefusal as refusal:
                 return refusal.name
-            is_draw = isinstance(call, calls.SealAudits | calls.SealClosing)
+            is_draw = isinstance(call, calls.DrawAudits | calls.DrawClosing)
             if self.wish is None or not is_draw or self.wish(state):
                 self.state = state
                 return None

@@ -31,7 +31,7 @@ class Halts(Strategy):
         game_round = play.now.rounds.get(min(self.after, play.now.terms.rounds - 1))
         if game_round is not None and game_round.closed is not None:
             yield self.by, calls.HaltTask()
-            yield SUBMITTER, calls.CloseGame()
+            yield SUBMITTER, calls.CloseTask()
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ChallengesItself(Strategy):
         for number, dispute in play.table.state.disputes.items():
             if self.is_closing and play.block < dispute.clock:
                 yield SUBMITTER, calls.HaltTask()
-                yield SUBMITTER, calls.CloseGame()
+                yield SUBMITTER, calls.CloseTask()
             elif play.name_of(dispute.opener).startswith("own"):
                 yield "own whistleblower 0", calls.EndDispute(number, outcome=GameOutcome.CONVICTED)
 

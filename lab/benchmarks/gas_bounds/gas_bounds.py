@@ -110,19 +110,19 @@ class BoundPlay(Play):
         schedule = grow(compute_schedule_leaf(SEGMENT, RATE), SEGMENT, SCHEDULE_DEPTH, "schedule")
         return (
             self.submitter.address, make_word("salt", self.case, type(self).__name__), *self.roots,
-            schedule[0], self.step_root, 0, 0, MAX_PARAMETERS, 1, SEGMENTS * STEPS, STEPS, self.case.solvers,
-            DRAWS, 0, 1, 3 * DRAWS, self.case.auditors, 0, 0x3F000000, 0x3F000000,
+            schedule[0], self.step_root, 0, 0, 0, 0, MAX_PARAMETERS, 1, SEGMENTS * STEPS, STEPS,
+            self.case.solvers, DRAWS, 0, 1, 3 * DRAWS, self.case.auditors, 0, 0x3F000000, 0x3F000000,
             tuple(asdict(BOUND_WINDOWS).values()), tuple(asdict(AMOUNTS).values()), WIDEST,
         )  # fmt: skip
 
     def make_challenger(self) -> Member:
         """Returns an account with credit."""
         challenger = make_member("challenger")
-        self.fund(challenger, 100 * AMOUNTS.ask_bond)
+        self.fund(challenger, 100 * AMOUNTS.query_bond)
         return challenger
 
 
-# --- Asks ---------------------------------------------------------------------------------------------------
+# --- Queries ------------------------------------------------------------------------------------------------
 def measure_answer(chain: RoundChain) -> dict[str, int]:
     """Measures the answer to a query about an honest vote. All numbers of both leaves differ, within the
     limits."""
@@ -131,10 +131,10 @@ def measure_answer(chain: RoundChain) -> dict[str, int]:
     play.play(0)
     asker, signed_answer = play.make_challenger(), make_question(play)
     signed, answer = signed_answer
-    asked = play.do(asker, "Asks", "ask", play.task, signed, LEAF, AMOUNTS.ask_bond)
+    asked = play.do(asker, "Queries", "queryVote", play.task, signed, LEAF, AMOUNTS.query_bond)
     question = (signed[0], LEAF, VERIFIER << 16, asker.address)
-    answered = play.do(asker, "Asks", "answer", play.task, question, answer)
-    require_event(answered, "AskEnded", ending=1)
+    answered = play.do(asker, "Queries", "answerQuery", play.task, question, answer)
+    require_event(answered, "QueryEnded", ending=1)
     return {"ask": asked.gas, "answer": answered.gas}
 
 
@@ -295,7 +295,7 @@ def _contest(play: ContestPlay) -> dict[str, Any]:
     opened = play.do(challenger, "Contests", "contest", play.task, 0, bond, make_word("salt"))
     contest, answers, names = require_event(opened, "Contested")["id"], [], []
     for nodes, child in play.list_groups():
-        answers.append(play.do(play.submitter, "Contests", "answer", play.task, contest, nodes).gas)
+        answers.append(play.do(play.submitter, "Contests", "answerContest", play.task, contest, nodes).gas)
         sent = play.do(challenger, "Contests", "nameChild", play.task, contest, child, nodes)
         names.append(sent.gas)
     if play.is_right:

@@ -279,4 +279,4 @@ def _end(play: BoundPlay, dispute: bytes) -> Sent:
     """Ends a dispute after its clock, and undoes that."""
     with play.chain.undone():
         play.chain.mine_to(play.chain.get_block() + BOUND_WINDOWS.respond + 1)
-        return play.do(play.submitter, "Disputes", "end", play.task, dispute)
+        return play.do(play.submitter, "Disputes", "endDispute", play.task, dispute)

@@ -49,11 +49,19 @@ SOLVER, VERIFIER, WHISTLEBLOWER = 1, 2, 3
 SEGMENTS, SEGMENT_STEPS, DRAWS, LATE_CHANCE = 16, 10, 2, 1 << 15
 EPOCH_ROUNDS = 16
 WINDOWS = GameWindows(
-    delay=1, draw_grid=2, train_min=120, train_max=400, audit_max=90, post=6, respond=4, dispute=560, ask=2976
+    delay=1,
+    draw_grid=2,
+    train_min=120,
+    train_max=400,
+    audit_max=90,
+    post=6,
+    respond=4,
+    dispute=560,
+    query=2976,
 )
 AMOUNTS = GameAmounts(
     solver_stake=10**21, auditor_stake=10**20, solver_pay=10**18, audit_pay=10**16, late_pay=10**16,
-    dropped_fee=10**17, unserved_fee=10**17, contest_bond=10**18, ask_bond=10**18, dispute_bond=10**18,
+    dropped_fee=10**17, unserved_fee=10**17, contest_bond=10**18, query_bond=10**18, dispute_bond=10**18,
     finder_cap=10**18,
 )  # fmt: skip
 PAUSE_BLOCKS = 32
@@ -131,15 +139,16 @@ class Play:
         """Gives a member this much credit, out of new tokens."""
         self.chain.ask(("anvil_setBalance", [member.address, hex(WEALTH)]))
         self.do(member, "DevToken", "mint", member.address, wei)
-        self.do(member, "DevToken", "approve", self.chain.addresses["Purse"], wei)
-        self.do(member, "Purse", "deposit", wei)
+        self.do(member, "DevToken", "approve", self.chain.addresses["Vault"], wei)
+        self.do(member, "Vault", "deposit", wei)
 
     def make_terms(self) -> tuple[Any, ...]:
         """Returns the terms as `postTask` takes them."""
         return (
             self.submitter.address, make_word("salt", self.case), *self.roots, SCHEDULE[-1][0],
-            make_word("step"), 0, 0, LEAVES * 256, TASK_ROUNDS, self.segments * SEGMENT_STEPS, SEGMENT_STEPS,
-            self.case.solvers, self.draws, LATE_CHANCE, 1, 3 * self.draws, 3, 0, 0x3F000000, 0x3F000000,
+            make_word("step"), 0, 0, 0, 0, LEAVES * 256, TASK_ROUNDS, self.segments * SEGMENT_STEPS,
+            SEGMENT_STEPS, self.case.solvers, self.draws, LATE_CHANCE, 1, 3 * self.draws, 3, 0, 0x3F000000,
+            0x3F000000,
             tuple(asdict(WINDOWS).values()), tuple(asdict(AMOUNTS).values()), (1,) * 6,
         )  # fmt: skip
 
@@ -164,7 +173,7 @@ class Play:
         block = self._find_start()
         self.chain.mine_to(block)
         header, value = self.chain.get_header(block)
-        self.do(self.submitter, "Rounds", "sealStart", self.task, header)
+        self.do(self.submitter, "Rounds", "drawStart", self.task, header)
         base = hash_words("touchstone.outer", *self.roots)
         self.rounds[0] = Round(base, compute_round_beacon(self.domain, 0, value))
         self.rounds[1] = Round(b"", compute_round_beacon(self.domain, 1, value))
@@ -207,7 +216,7 @@ class Play:
         self.rounds[number + 2] = Round(b"", beacon)
         if number:
             self.rounds[number - 1].late_seed = known.seed
-        return self.do(self.submitter, "Rounds", "sealAudits", self.task, number, header)
+        return self.do(self.submitter, "Rounds", "drawAudits", self.task, number, header)
 
     def cast(self, number: int, is_late: bool) -> list[HandedVote]:
         """Returns votes with openings in the order of slot, draw and rank; `signed` keeps them as they were
@@ -287,14 +296,14 @@ class Play:
         """Measures queries about votes of a round, each answered with a whole leaf of both ends, and disputes
         of votes and of claims."""
         asker = make_member("asker")
-        self.fund(asker, 100 * AMOUNTS.ask_bond)
+        self.fund(asker, 100 * AMOUNTS.query_bond)
         sent: dict[str, list[Sent]] = {"ask": [], "answer": [], "dispute_vote": [], "dispute_claim": []}
         for leaf in range(3):
             signed, answer = self._make_question(number, leaf)
-            ask = self.do(asker, "Asks", "ask", self.task, signed, leaf, AMOUNTS.ask_bond)
+            ask = self.do(asker, "Queries", "queryVote", self.task, signed, leaf, AMOUNTS.query_bond)
             asked = (signed[0], leaf, VERIFIER << 16 | leaf, asker.address)
             sent["ask"].append(ask)
-            sent["answer"].append(self.do(asker, "Asks", "answer", self.task, asked, answer))
+            sent["answer"].append(self.do(asker, "Queries", "answerQuery", self.task, asked, answer))
             bond, salt = AMOUNTS.dispute_bond, make_word("dispute", leaf)
             rest = (number, leaf, 0, bond, make_word(salt))
             sent["dispute_vote"].append(
@@ -341,6 +350,6 @@ class Play:
     def check_pay(self) -> None:
         """Raises RuntimeError unless every credit is what the account's work earned."""
         for account, wei in self.owed.items():
-            held = self.chain.read("Purse", "creditOf", account)
+            held = self.chain.read("Vault", "creditOf", account)
             if held != wei:
                 raise RuntimeError(f"{account}: expected {wei} wei of pay, got {held}")

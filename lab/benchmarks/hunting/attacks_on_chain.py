@@ -45,7 +45,7 @@ COLLUDING_NAME = "old work again"
 HONEST = "solver"
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=600, train_max=900, audit_max=400, post=40, respond=200, dispute=3_000,
-    ask=8_400,
+    query=8_400,
 )  # fmt: skip
 """Windows. Idle blocks cost no time; a block in which a party works takes two seconds."""
 

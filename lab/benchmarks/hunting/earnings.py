@@ -121,7 +121,7 @@ def list_plays(deal: Deal) -> tuple[Play, ...]:
         ("26", "verifier is handed an honest root", deal.audit_price),
         ("28", "false accusation", Fraction(-amounts.dispute_bond)),
         ("28", "false accusation of oneself", Fraction(-amounts.dispute_bond, 2)),
-        ("28", "a right vote asked about", Fraction(-amounts.ask_bond)),
+        ("28", "a right vote asked about", Fraction(-amounts.query_bond)),
         ("28", "a right root contested", Fraction(-amounts.contest_bond)),
         ("31", "self-challenge, submitter included", -deal.loss),
         ("32", "honest work rejected", lie),

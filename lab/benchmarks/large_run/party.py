@@ -233,7 +233,7 @@ INCOMING, SHARED_BYTES = "incoming", 1 << 16
 MILESTONES = frozenset(
     {
         "TaskPosted", "RoundOpened", "ClaimTaken", "RoundClosed", "AuditsDrawn", "VotesCounted", "RootPosted",
-        "DisputeOpened", "StepRootsPosted", "StepNamed", "TracePosted", "SeatConvicted", "GameClosed",
+        "DisputeOpened", "StepRootsPosted", "StepNamed", "TracePosted", "SeatConvicted", "TaskClosed",
     }
 )  # fmt: skip
 

@@ -25,7 +25,7 @@ from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.refusals import explain_revert
 from touchstone.protocol.adapters.keys.signatures import recover_signer, sign_statement
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameRound, GameState
 from touchstone.protocol.spec.node_statements import Request
 from touchstone.protocol.spec.statements import VoteWord
@@ -102,7 +102,7 @@ def take_posted(entry: Entry, data: bytes) -> None:
     submitter = encode_values([entry.inputs[1]], [find_address(1)])
     arguments = decode_event(entry, [entry.digest, TASK, submitter], data)
     event = Event("Tasks", entry.name, arguments, 7, 0, TASK, TASK)
-    state = ChainState(find_address(1), LIMITS_LOCAL, DOMAIN)
+    state = ChainState(find_address(1), BOUNDS_LOCAL, DOMAIN)
     state.take(LogBatch(Head(7, TASK, TASK, 0, 0), (event,)))
 
 

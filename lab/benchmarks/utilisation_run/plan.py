@@ -13,7 +13,7 @@ from tests.training_setting import propose_limits
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.compute.tolerance.compare import Distances
 from touchstone.protocol.spec.float32 import nearest
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.terms import ROUNDS_UNDER_WAY, GameWindows
 from touchstone.protocol.spec.task_spec import ScheduleConfig
 from touchstone.step.plain_decoder import DecoderConfig
@@ -94,12 +94,12 @@ def fit_windows(play: Play) -> GameWindows:
     """Returns the least windows that hold the training time of a round and the replay of a segment. A primary
     has the time of one replay before reserves count, and two reserves have as much again, twice."""
     slowest = ceil(play.train_s * (1 + play.spread) / play.block_s)
-    third = DELAY + GRID + LIMITS_LOCAL.seal_margin + ceil(slowest / SEGMENTS) + SLACK
+    third = DELAY + GRID + BOUNDS_LOCAL.draw_margin + ceil(slowest / SEGMENTS) + SLACK
     audit_max = 3 * third
     train_min = max(slowest + SLACK, DELAY + GRID + audit_max + POST)
     train_max = 2 * train_min
     dispute = max(
-        6 * audit_max + LIMITS_LOCAL.least.respond,
+        6 * audit_max + BOUNDS_LOCAL.least.respond,
         audit_max + POST + train_max + audit_max // 3,
         2 * CONTEST_LEVELS * RESPOND,
     )

@@ -23,8 +23,8 @@ from touchstone.protocol.adapters.chain.own_contracts import require_own_contrac
 from touchstone.protocol.adapters.chain.randomness import Randomness
 from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueue
 from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender, Signer
-from touchstone.protocol.spec.game.presets import LIMITS
-from touchstone.protocol.spec.game.terms import DeploymentLimits, GameWindows
+from touchstone.protocol.spec.game.presets import BOUNDS
+from touchstone.protocol.spec.game.terms import DeploymentBounds, GameWindows
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 
@@ -105,9 +105,9 @@ async def make_sender(
 
 class GameChain(ChainClient):
     """The contracts of one deployment. Without a signer it only reads. Make one with `open_game_chain`.
-    `signing` is the domain in which signatures are valid; `limits` say what tasks the deployment allows."""
+    `signing` is the domain in which signatures are valid; `bounds` say what tasks the deployment allows."""
 
-    limits: DeploymentLimits
+    bounds: DeploymentBounds
 
     def __init__(
         self,
@@ -121,17 +121,8 @@ class GameChain(ChainClient):
         self.signing = SigningDomain(deployment.chain_id, deployment.game)
         self._tools = tools = (connection, sender, self._reader)
         self.token = Contract("IERC20", deployment.token, *tools, entries=ERC20_ABI)
-        self.purse = Contract("Purse", deployment.purse, *tools)
-        self.tasks = Contract("Tasks", deployment.game, *tools)
-        self.seats = Contract("Seats", deployment.game, *tools)
-        self.rounds = Contract("Rounds", deployment.game, *tools)
-        self.votes = Contract("Votes", deployment.game, *tools)
-        self.settlement = Contract("Settlement", deployment.game, *tools)
-        self.asks = Contract("Asks", deployment.game, *tools)
-        self.disputes = Contract("Disputes", deployment.game, *tools)
-        self.steps = Contract("Steps", deployment.game, *tools)
-        self.evidence = Contract("Evidence", deployment.game, *tools)
-        self.contests = Contract("Contests", deployment.game, *tools)
+        self.vault = Contract("Vault", deployment.vault, *tools)
+        self.game = Contract("Game", deployment.game, *tools)
         self.shares = Contract("Shares", deployment.shares, *tools)
         self.referee = Contract("Referee", deployment.referee, *tools)
         self.randomness = Randomness("BlockRandomness", deployment.randomness, *tools)
@@ -156,18 +147,18 @@ class GameChain(ChainClient):
         """Raises InvalidInput unless all contracts have this version's code (`own_contracts`). It checks
         once, because contracts do not change."""
         if not self._are_own:
-            await require_own_contracts(self.connection, self.deployment, self.limits)
+            await require_own_contracts(self.connection, self.deployment, self.bounds)
             self._are_own = True
 
     async def deposit_missing(self, wei: int) -> None:
         """Deposits tokens of the account until its credit is at least `wei`. Nodes and commands move tokens
         into the contracts only here. Raises as `require_own_contracts` does, before a token moves, and
         ContractRefused if the account has too few tokens."""
-        missing_wei = wei - await self.purse.credit_of(self.address)
+        missing_wei = wei - await self.vault.credit_of(self.address)
         if missing_wei > 0:
             await self.require_own_contracts()
-            await self.token.approve(self.purse.address, missing_wei)
-            await self.purse.deposit(missing_wei)
+            await self.token.approve(self.vault.address, missing_wei)
+            await self.vault.deposit(missing_wei)
 
     async def prove_header(self, block: int) -> bytes:
         """Returns a proof of a past block's randomness, as the calls that record a draw take it. Raises
@@ -196,7 +187,7 @@ async def open_game_chain(
     sending: Sending | None = None,
     is_alone: bool = True,
 ) -> AsyncIterator[GameChain]:
-    """Connects, checks that the chain has the deployment's contracts, reads the deployment's limits, and
+    """Connects, checks that the chain has the deployment's contracts, reads the deployment's bounds, and
     waits for earlier transactions of `signer` (`is_alone`: see `ChainClient.recover`). `poll_s` is the pause
     between two looks at the head; None follows the block time. Raises EnvironmentFault (no chain) and
     InvalidInput (another chain, no code)."""
@@ -204,21 +195,21 @@ async def open_game_chain(
     try:
         sender = await make_sender(connection, deployment, signer, sending or Sending())
         chain = GameChain(connection, deployment, sender)
-        chain.limits = await read_limits(chain.tasks)
-        chain.gate.preset = connection.preset = chain.limits.name
-        if poll_s is None and chain.limits.name in BLOCK_S:
-            connection.poll_s = BLOCK_S[chain.limits.name] / LOOKS_A_BLOCK
+        chain.bounds = await read_bounds(chain.game)
+        chain.gate.preset = connection.preset = chain.bounds.name
+        if poll_s is None and chain.bounds.name in BLOCK_S:
+            connection.poll_s = BLOCK_S[chain.bounds.name] / LOOKS_A_BLOCK
         await chain.recover(is_alone=is_alone)
         yield chain
     finally:
         await connection.close()
 
 
-async def read_limits(tasks: Contract) -> DeploymentLimits:
-    """Returns the limits of the deployment, with the name of the preset that they equal; `own` if they equal
+async def read_bounds(tasks: Contract) -> DeploymentBounds:
+    """Returns the bounds of the deployment, with the name of the preset that they equal; `own` if they equal
     none."""
-    said = await tasks.limits()
-    values = {one.name: getattr(said, one.name) for one in fields(DeploymentLimits) if one.name != "name"}
+    said = await tasks.bounds()
+    values = {one.name: getattr(said, one.name) for one in fields(DeploymentBounds) if one.name != "name"}
     values["least"] = GameWindows(**{one.name: getattr(said.least, one.name) for one in fields(GameWindows)})
-    found = DeploymentLimits(name="own", **values)
-    return next((one for one in LIMITS.values() if replace(found, name=one.name) == one), found)
+    found = DeploymentBounds(name="own", **values)
+    return next((one for one in BOUNDS.values() if replace(found, name=one.name) == one), found)

@@ -1,6 +1,6 @@
 """Calls a contract by the names in its ABI.
 
-A new function of a contract needs no code here. `await chain.purse.deposit(wei)` sends `Purse.deposit`; a
+A new function of a contract needs no code here. `await chain.vault.deposit(wei)` sends `Vault.deposit`; a
 `view` or `pure` function is read. Names are the ABI's in snake case, and `abi_values.py` converts the values.
 The files in `contracts/game/interfaces` are the manual.
 """

@@ -15,11 +15,11 @@ from touchstone.protocol.adapters.chain.abi import Entry, Parameter, load_abi, l
 from touchstone.protocol.adapters.chain.abi_values import encode_values
 from touchstone.protocol.adapters.chain.deployment import PARTS
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.game.terms import DeploymentBounds
 
 PLAIN, WITH_DRAND = "BlockRandomness", "DrandRandomness"
 """The contracts that can serve as a deployment's `randomness`."""
-MODULES = ("Purse", "Game", "Shares", "BlockRandomness")
+MODULES = ("Vault", "Game", "Shares", "BlockRandomness")
 """The order of the fields in the struct `Modules`."""
 
 
@@ -41,12 +41,12 @@ def find_constructor(contract: str) -> Entry | None:
     return next((entry for entry in load_abi(contract) if entry.kind == "constructor"), None)
 
 
-def compute_game_code(contract: str, where: Mapping[str, str], limits: DeploymentLimits) -> bytes:
+def compute_game_code(contract: str, where: Mapping[str, str], bounds: DeploymentBounds) -> bytes:
     """Returns the data that creates `contract`. `where` maps names to the addresses of the other contracts
     and of the `token`."""
     constructor = find_constructor(contract)
     inputs = constructor.inputs if constructor else ()
-    return compute_creation_code(contract, [_find_argument(one, where, limits) for one in inputs])
+    return compute_creation_code(contract, [_find_argument(one, where, bounds) for one in inputs])
 
 
 def list_selectors(part: str) -> list[bytes]:
@@ -55,7 +55,7 @@ def list_selectors(part: str) -> list[bytes]:
     return [entry.selector for entry in sorted(functions, key=lambda entry: entry.signature)]
 
 
-def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: DeploymentLimits) -> Any:
+def _find_argument(parameter: Parameter, where: Mapping[str, str], bounds: DeploymentBounds) -> Any:
     """Returns the value of a constructor's parameter. Raises InvalidInput for an unknown parameter."""
     known: dict[str, Any] = {
         "modules": tuple(where[name] for name in MODULES),
@@ -64,7 +64,7 @@ def _find_argument(parameter: Parameter, where: Mapping[str, str], limits: Deplo
         "parts": [(where[name], list_selectors(name)) for name in PARTS],
         "token": where["token"],
         "referee": where["Referee"],
-        "limits": {**asdict(limits), "least": astuple(limits.least)},
+        "bounds": {**asdict(bounds), "least": astuple(bounds.least)},
     }
     name = parameter.name.strip("_")
     if name not in known:

@@ -50,14 +50,14 @@ def format_file(deployment: Message) -> str:
 GAME_CONTRACTS = {
     "referee": "Referee",
     "randomness": "BlockRandomness",
-    "purse": "Purse",
+    "vault": "Vault",
     "game": "Game",
     "tasks": "Tasks",
     "seats": "Seats",
     "rounds": "Rounds",
     "votes": "Votes",
     "settlement": "Settlement",
-    "asks": "Asks",
+    "queries": "Queries",
     "disputes": "Disputes",
     "steps": "Steps",
     "evidence": "Evidence",
@@ -66,7 +66,7 @@ GAME_CONTRACTS = {
 }
 """Maps each field of GameDeployment to the name of its contract, in the order of creation."""
 PARTS = (
-    "Tasks", "Seats", "Rounds", "Votes", "Settlement", "Asks", "Disputes", "Steps", "Evidence", "Contests",
+    "Tasks", "Seats", "Rounds", "Votes", "Settlement", "Queries", "Disputes", "Steps", "Evidence", "Contests",
 )  # fmt: skip
 """The contracts that only have code of Game: calls go to Game, and its events come from there."""
 
@@ -83,14 +83,14 @@ class GameDeployment(Message, frozen=True, rename="camel"):
     token: AnyAddress
     referee: AnyAddress
     randomness: AnyAddress
-    purse: AnyAddress
+    vault: AnyAddress
     game: AnyAddress
     tasks: AnyAddress
     seats: AnyAddress
     rounds: AnyAddress
     votes: AnyAddress
     settlement: AnyAddress
-    asks: AnyAddress
+    queries: AnyAddress
     disputes: AnyAddress
     steps: AnyAddress
     evidence: AnyAddress
@@ -135,7 +135,7 @@ def read_game_deployment(path: Path, digest: str = "") -> GameDeployment:
         raise InvalidInput(
             what="the deployment file belongs to another deployment than this home",
             expected=f"deployment_sha256 = {digest} (config.toml)",
-            actual=f"{actual}, with the purse {found.purse}",
+            actual=f"{actual}, with the vault {found.vault}",
             where=str(path),
             remedy="No token was moved, and nothing was signed. Put the former file back, or ask its "
             "publisher why it changed. To use the other deployment, make a new home: "

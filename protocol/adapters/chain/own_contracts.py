@@ -1,11 +1,11 @@
 """Checks that a deployment's contracts have this version's code, before a token moves into them.
 
-`eth_call` without a receiver runs a contract's creation code with the addresses and limits of the deployment,
+`eth_call` without a receiver runs a contract's creation code with the addresses and bounds of the deployment,
 and returns the runtime code with the constructor's values. `eth_getCode` must return the same bytes. The
 token is not compared, because it is another project's contract.
 
 A contract with the right code may have false storage: somebody's own creation code can write any credit into
-`Purse` and return the right code. So the transactions that created the contracts are checked too, when a home
+`Vault` and return the right code. So the transactions that created the contracts are checked too, when a home
 is made or examined. Finding them takes some thirty whole blocks. A home notes that its deployment was checked
 so; without a home, each process checks before its first deposit.
 """
@@ -24,7 +24,7 @@ from touchstone.protocol.adapters.chain.creation import (
 )
 from touchstone.protocol.adapters.chain.deployment import GameDeployment, KnownDeployment
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.game.terms import DeploymentBounds
 
 SHARES, TEMPLATE = "Shares", "TaskShares"
 """SHARES first creates TEMPLATE; the shares of each task are a clone of TEMPLATE."""
@@ -50,37 +50,37 @@ class _Subject:
 
 
 async def require_own_contracts(
-    connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
+    connection: Connection, deployment: GameDeployment, bounds: DeploymentBounds
 ) -> None:
     """Raises as `require_own_code` does. If no home was made for this deployment, raises as
     `require_own_creations` does too."""
-    await require_own_code(connection, deployment, limits)
+    await require_own_code(connection, deployment, bounds)
     if not isinstance(deployment, KnownDeployment):
-        await require_own_creations(connection, deployment, limits)
+        await require_own_creations(connection, deployment, bounds)
 
 
 async def require_own_code(
-    connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
+    connection: Connection, deployment: GameDeployment, bounds: DeploymentBounds
 ) -> None:
     """Raises InvalidInput, naming each wrong contract, unless all contracts of a deployment have this
-    version's code, with the deployment's addresses and with `limits`, which its contract Tasks reports."""
+    version's code, with the deployment's addresses and with `bounds`, which its contract Tasks reports."""
     _refuse(
         "contracts of this deployment are not those of this version of Touchstone",
-        "the code that this version creates with the deployment's addresses and limits",
-        await find_other_contracts(connection, deployment, limits),
+        "the code that this version creates with the deployment's addresses and bounds",
+        await find_other_contracts(connection, deployment, bounds),
         connection.place,
     )
 
 
 async def require_own_creations(
-    connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
+    connection: Connection, deployment: GameDeployment, bounds: DeploymentBounds
 ) -> None:
     """Raises InvalidInput, naming each wrong contract, unless transactions with the code of this version
     created all contracts. Raises EnvironmentFault if the chain's node lacks a block since the deployment."""
     _refuse(
         "contracts of this deployment were not created by the code of this version of Touchstone",
         f"their creations in the {SEARCHED_BLOCKS} blocks from {deployment.deploy_block} on",
-        await find_other_creations(connection, deployment, limits),
+        await find_other_creations(connection, deployment, bounds),
         connection.place,
     )
 
@@ -98,7 +98,7 @@ def _refuse(what: str, expected: str, found: Mapping[str, str], place: str) -> N
 
 
 async def find_other_contracts(
-    connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
+    connection: Connection, deployment: GameDeployment, bounds: DeploymentBounds
 ) -> dict[str, str]:
     """Returns the contracts whose code differs from this version's, by name, with a description of the
     difference."""
@@ -108,20 +108,20 @@ async def find_other_contracts(
         async with turns:
             return await _find_difference(connection, subject, where)
 
-    subjects = _list_subjects(deployment, where, limits)
+    subjects = _list_subjects(deployment, where, bounds)
     words = await asyncio.gather(*map(compare, subjects))
     return {one.name: found for one, found in zip(subjects, words, strict=True) if found}
 
 
 async def find_other_creations(
-    connection: Connection, deployment: GameDeployment, limits: DeploymentLimits
+    connection: Connection, deployment: GameDeployment, bounds: DeploymentBounds
 ) -> dict[str, str]:
     """Returns the contracts that no transaction with the code of this version created, by name, with a
     description of what was found. Raises EnvironmentFault if the chain's node lacks a block since the
     deployment."""
     where = {**deployment.contracts(), "token": deployment.token}
     # A contract that another contract creates has no transaction of its own.
-    wanted = {one.address: one for one in _list_subjects(deployment, where, limits) if one.name != TEMPLATE}
+    wanted = {one.address: one for one in _list_subjects(deployment, where, bounds) if one.name != TEMPLATE}
     found, first = dict[str, str](), deployment.deploy_block
     end = min(first + SEARCHED_BLOCKS, (await connection.head()).number + 1)
     while wanted and first < end:
@@ -155,12 +155,12 @@ async def _list_creations(connection: Connection, number: int) -> dict[str, byte
 
 
 def _list_subjects(
-    deployment: GameDeployment, where: Mapping[str, str], limits: DeploymentLimits
+    deployment: GameDeployment, where: Mapping[str, str], bounds: DeploymentBounds
 ) -> list[_Subject]:
     subjects = []
     for name, address in deployment.contracts().items():
         versions = (PLAIN, WITH_DRAND) if name == PLAIN else (name,)
-        codes = tuple(compute_game_code(one, where, limits) for one in versions)
+        codes = tuple(compute_game_code(one, where, bounds) for one in versions)
         subjects.append(_Subject(name, address, codes))
     shares = deployment.shares
     template = _Subject(TEMPLATE, compute_creation_address(shares, 1), (load_bytecode(TEMPLATE),), shares)
@@ -173,7 +173,7 @@ async def _find_difference(connection: Connection, subject: _Subject, where: Map
     try:
         runtimes = [await _compute_runtime(connection, subject, code) for code in subject.codes]
     except InvalidInput as refusal:
-        return f"cannot be created with these addresses and limits ({refusal.what})"
+        return f"cannot be created with these addresses and bounds ({refusal.what})"
     return "" if actual in runtimes else describe_difference(runtimes[0], actual, where)
 
 

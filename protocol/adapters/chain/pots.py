@@ -1,4 +1,4 @@
-"""Computes the names that the purse has for a task's money."""
+"""Computes the names that the vault has for a task's money."""
 
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak

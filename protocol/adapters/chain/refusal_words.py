@@ -32,10 +32,10 @@ WORDINGS: dict[str, Wording] = {
         _PROOF,
     ),
     "ERC20InsufficientAllowance": Wording(
-        "the purse may not take that many tokens",
+        "the vault may not take that many tokens",
         "{needed} approved",
         "{allowance}",
-        "Approve the purse first.",
+        "Approve the vault first.",
     ),
     "ERC20InsufficientBalance": Wording(
         "too few tokens",

@@ -69,12 +69,12 @@ def compute_serving_until(state: GameState, place: AuditPlace, block: int) -> in
     return last - max(0, last - due) // VOTE_SHARE
 
 
-def compute_ends_until(state: GameState, place: AuditPlace, sealed_block: int) -> int:
+def compute_ends_until(state: GameState, place: AuditPlace, committed_block: int) -> int:
     """Returns the block until which an auditor that has sealed waits for the solver to show its end. If the
     replay ended late, the solver still gets a third of the remaining time."""
     last = get_start(state, place) + 2 * state.terms.windows.audit_max
-    usual = compute_serving_until(state, place, sealed_block)
-    return max(usual, sealed_block + max(0, last - sealed_block) // VOTE_SHARE)
+    usual = compute_serving_until(state, place, committed_block)
+    return max(usual, committed_block + max(0, last - committed_block) // VOTE_SHARE)
 
 
 def get_heard_until(state: GameState, place: AuditPlace) -> int:

@@ -73,7 +73,7 @@ class HaltTask(GameCall):
 
 
 @dataclass(frozen=True)
-class CloseGame(GameCall):
+class CloseTask(GameCall):
     """closeTask: gives the rest of the escrow to the submitter."""
 
 
@@ -88,14 +88,14 @@ class StartRounds(GameCall):
 
 
 @dataclass(frozen=True)
-class SealStart(GameCall):
+class DrawStart(GameCall):
     """sealBeacon: gives a start its beacon. Fact: the randomness of the beacon block."""
 
     randomness: bytes = field(default=b"", kw_only=True)
 
 
 @dataclass(frozen=True)
-class SealRound(GameCall):
+class DrawRound(GameCall):
     """sealBeacon: gives a beacon to a round that opened without one. Fact: the randomness of the beacon
     block."""
 
@@ -104,7 +104,7 @@ class SealRound(GameCall):
 
 
 @dataclass(frozen=True)
-class SealAudits(GameCall):
+class DrawAudits(GameCall):
     """sealDraw: draws the audits of a closed round. Fact: the randomness of the deciding block."""
 
     round: int
@@ -112,8 +112,8 @@ class SealAudits(GameCall):
 
 
 @dataclass(frozen=True)
-class SealClosing(GameCall):
-    """sealClosing: draws the late audits of the last rounds. Fact: the randomness of the deciding block."""
+class DrawClosing(GameCall):
+    """drawClosing: draws the late audits of the last rounds. Fact: the randomness of the deciding block."""
 
     randomness: bytes = field(default=b"", kw_only=True)
 
@@ -237,10 +237,10 @@ class EndRootContest(GameCall):
 
 
 @dataclass(frozen=True)
-class AskSigner(GameCall):
-    """ask: the signer must show a state leaf of both ends. Facts: a seat signed a vote of this draw with this
-    verdict; `signer` is that seat, None for the drawn one; the leaf exists, and a REJECT names it; the sender
-    has no equal query open."""
+class QueryVote(GameCall):
+    """queryVote: the signer must show a state leaf of both ends. Facts: a seat signed a vote of this draw
+    with this verdict; `signer` is that seat, None for the drawn one; the leaf exists, and a REJECT names it;
+    the sender has no equal query open."""
 
     statement: StatementRef
     word: VoteWord
@@ -253,20 +253,20 @@ class AskSigner(GameCall):
 
 
 @dataclass(frozen=True)
-class AnswerAsk(GameCall):
+class AnswerQuery(GameCall):
     """answer: shows the leaf. Facts: both leaves are under the vote's roots; they differ by more than the
     limits."""
 
-    ask: int
+    query: int
     is_fitting: bool = field(default=True, kw_only=True)
     exceeds_limits: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)
-class EndAsk(GameCall):
-    """endAsk: ends a query whose time is over, or whose seat was closed."""
+class EndQuery(GameCall):
+    """endQuery: ends a query whose time is over, or whose seat was closed."""
 
-    ask: int
+    query: int
 
 
 @dataclass(frozen=True)
@@ -293,8 +293,8 @@ class EndDispute(GameCall):
 
 
 @dataclass(frozen=True)
-class SealProof(GameCall):
-    """sealProof: commits to a proof, so that nobody gains by copying it from the pool of waiting
+class CommitProof(GameCall):
+    """commitProof: commits to a proof, so that nobody gains by copying it from the pool of waiting
     transactions."""
 
     digest: bytes

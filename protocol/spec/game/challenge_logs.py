@@ -5,25 +5,25 @@ from dataclasses import replace
 from touchstone.protocol.spec.game.bond_outcomes import forfeit_bond, return_bond
 from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome
 from touchstone.protocol.spec.game.events import (
-    AskOpened,
-    AskOver,
     ContestMoved,
     ContestOver,
     DisputeOver,
+    QueryOpened,
+    QueryOver,
     StatementDisputed,
 )
 from touchstone.protocol.spec.game.log_values import Values, read_statement, read_vote
 from touchstone.protocol.spec.game.logged_game import Ledger
 from touchstone.protocol.spec.game.money_book import UNNAMED, name_account
-from touchstone.protocol.spec.game.purse import bond_of, credit_of
-from touchstone.protocol.spec.game.state import OpenAsk, RootContest, RunningDispute, StatementRef
+from touchstone.protocol.spec.game.state import OpenQuery, RootContest, RunningDispute, StatementRef
 from touchstone.protocol.spec.game.timing import compute_dispute_clock
+from touchstone.protocol.spec.game.vault import bond_of, credit_of
 
-# The numbers of the ends in `IContests.Turn`, `IAsks.Ending` and `IDisputes.Stage`.
-_CONTEST_ENDS = {4: GameOutcome.STANDS, 5: GameOutcome.FALLS, 6: GameOutcome.MOOT}
-_ASK_ENDS = {1: GameOutcome.CLEARED, 2: GameOutcome.CONVICTED, 3: GameOutcome.MOOT}
+# The numbers of the ends in `IContests.Turn`, `IQueries.Ending` and `IDisputes.Stage`.
+_CONTEST_ENDS = {4: GameOutcome.HOLDS, 5: GameOutcome.FALLS, 6: GameOutcome.MOOT}
+_QUERY_ENDS = {1: GameOutcome.CLEARED, 2: GameOutcome.CONVICTED, 3: GameOutcome.MOOT}
 _DISPUTE_ENDS = {7: GameOutcome.CLEARED, 8: GameOutcome.CONVICTED, 9: GameOutcome.MOOT}
-_LOSSES = (GameOutcome.STANDS, GameOutcome.CLEARED)
+_LOSSES = (GameOutcome.HOLDS, GameOutcome.CLEARED)
 """Outcomes in which the opener loses its bond."""
 
 
@@ -59,7 +59,7 @@ def apply_contest_ended(ledger: Ledger, values: Values) -> None:
     """Applies ContestEnded. If the root falls, the next events tell so."""
     number, outcome = ledger.close(values["id"]), _CONTEST_ENDS[int(values["outcome"])]
     contest = ledger.state.contests[number]
-    # The purse's next event names the account that brought the leaf (`apply_given`).
+    # The vault's next event names the account that brought the leaf (`apply_given`).
     answerer = UNNAMED if contest.turn == ContestTurn.LEAF else contest.answerer or UNNAMED
     _end_bond(ledger, number, outcome, contest.contester, answerer)
     ledger.emit(ContestOver(number, outcome))
@@ -74,27 +74,27 @@ def _end_bond(ledger: Ledger, number: int, outcome: GameOutcome, owner: str, ans
 
 
 def apply_given(ledger: Ledger, values: Values) -> None:
-    """Applies Given, an event of the purse: it names the account that got the money of a bond."""
+    """Applies Given, an event of the vault: it names the account that got the money of a bond."""
     if UNNAMED in ledger.game.money.accounts:
         money = name_account(ledger.game.money, values["account"])
         ledger.state = replace(ledger.game, money=money)
 
 
-def apply_ask_opened(ledger: Ledger, values: Values) -> None:
-    """Applies AskOpened."""
+def apply_query_opened(ledger: Ledger, values: Values) -> None:
+    """Applies QueryOpened."""
     number, vote = ledger.open(values["id"]), read_vote(values["vote"])
     ref = StatementRef(vote.round, vote.slot, vote.draw, vote.rank)
     place = (number, ref, int(values["seat"]), vote.word, int(values["leaf"]))
-    ledger.emit(AskOpened(OpenAsk(*place, values["asker"], int(values["last_block"]))))
+    ledger.emit(QueryOpened(OpenQuery(*place, values["asker"], int(values["last_block"]))))
     ledger.move(credit_of(values["asker"]), bond_of(number), values["bond_wei"])
 
 
-def apply_ask_ended(ledger: Ledger, values: Values) -> None:
-    """Applies AskEnded. If the seat is convicted, the next events tell so."""
-    number, outcome = ledger.close(values["id"]), _ASK_ENDS[int(values["ending"])]
-    ask = ledger.state.asks[number]
-    _end_bond(ledger, number, outcome, ask.asker, ledger.state.seats[ask.seat].account)
-    ledger.emit(AskOver(number, outcome))
+def apply_query_ended(ledger: Ledger, values: Values) -> None:
+    """Applies QueryEnded. If the seat is convicted, the next events tell so."""
+    number, outcome = ledger.close(values["id"]), _QUERY_ENDS[int(values["ending"])]
+    query = ledger.state.queries[number]
+    _end_bond(ledger, number, outcome, query.asker, ledger.state.seats[query.seat].account)
+    ledger.emit(QueryOver(number, outcome))
 
 
 def apply_dispute_opened(ledger: Ledger, values: Values) -> None:

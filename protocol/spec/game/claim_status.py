@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from touchstone.protocol.spec.game.assignments import count_claim_draws, get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimStatus, DrawStatus
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
-from touchstone.protocol.spec.game.timing import get_votes_from, is_late_draw, is_unsealed
+from touchstone.protocol.spec.game.timing import get_votes_from, is_draw_missed, is_late_draw
 from touchstone.protocol.spec.statements import VoteWord
 
 NO_VOTES: Mapping[int, CountedVote] = {}
@@ -64,7 +64,7 @@ def get_accepted_block(state: GameState, game_round: GameRound, slot: int) -> in
 def get_claim_status(state: GameState, game_round: GameRound, slot: int, block: int) -> ClaimStatus:
     """Returns the status of a claim of a round at `block`. Raises KeyError if the slot has not committed."""
     claim, closed = game_round.claims[slot], game_round.closed
-    if claim.is_void or claim.is_convicted or is_unsealed(state, game_round, block):
+    if claim.is_void or claim.is_convicted or is_draw_missed(state, game_round, block):
         return ClaimStatus.VOID
     if closed is None:
         return ClaimStatus.UNDECIDED

@@ -11,10 +11,10 @@ from touchstone.protocol.spec.game.claim_status import (
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimStatus, DrawStatus, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.events import PayRestored
-from touchstone.protocol.spec.game.pools import is_closed
-from touchstone.protocol.spec.game.purse import BURNED, ESCROW, SLASHED, credit_of
+from touchstone.protocol.spec.game.pools import is_convicted
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat, SlotClaim, StatementRef
 from touchstone.protocol.spec.game.timing import is_late_draw
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, SLASHED, credit_of
 
 
 def has_taken_pay(state: GameState, number: int, ref: StatementRef, block: int) -> bool:
@@ -40,7 +40,7 @@ def restore_pay(draft: Draft, ref: StatementRef) -> None:
     seat = find_claimant(state, game_round, game_round.claims[ref.slot])
     if ref.slot in game_round.restored or seat is None:
         return
-    wei = min(compute_claim_pay(state, game_round, ref.slot), state.purse.get_wei(SLASHED))
+    wei = min(compute_claim_pay(state, game_round, ref.slot), state.vault.get_wei(SLASHED))
     draft.move(SLASHED, credit_of(seat.account), wei)
     burn_lost_pay(draft, game_round, ref.slot)
     draft.emit(PayRestored(ref.round, ref.slot, seat.account, wei))
@@ -61,7 +61,7 @@ def find_claimant(state: GameState, game_round: GameRound, claim: SlotClaim) -> 
     number was used again."""
     seat = state.seats.get(claim.seat) or state.former.get(claim.seat)
     is_claimant = seat is not None and seat.joined <= game_round.index
-    return seat if is_claimant and seat is not None and seat.status != SeatStatus.CLOSED else None
+    return seat if is_claimant and seat is not None and seat.status != SeatStatus.CONVICTED else None
 
 
 def compute_claim_pay(state: GameState, game_round: GameRound, slot: int) -> int:
@@ -80,6 +80,6 @@ def compute_owed(state: GameState, indices: list[int], block: int) -> int:
         for index in indices
         for slot, claim in state.rounds[index].claims.items()
         if slot not in state.rounds[index].restored
-        and not is_closed(state, claim.seat)
+        and not is_convicted(state, claim.seat)
         and get_claim_status(state, state.rounds[index], slot, block) == ClaimStatus.ACCEPTED
     )

@@ -22,11 +22,11 @@ from touchstone.protocol.spec.game.convicting import convict_signers
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome, RoundPhase
 from touchstone.protocol.spec.game.events import ContestMoved, ContestOver, RootFell, TaskHalted
-from touchstone.protocol.spec.game.purse import bond_of
 from touchstone.protocol.spec.game.rounds import get_round
 from touchstone.protocol.spec.game.rule_refusals import require, require_window
 from touchstone.protocol.spec.game.state import GameState, RootContest
 from touchstone.protocol.spec.game.terms import FALLS_MAX
+from touchstone.protocol.spec.game.vault import bond_of
 
 
 def get_contest(state: GameState, number: int) -> RootContest:
@@ -113,7 +113,7 @@ def apply_end_contest(draft: Draft, call: EndRootContest, sender: str) -> None:
 
 def _stand(draft: Draft, contest: RootContest) -> None:
     forfeit_bond(draft, contest.number, contest.answerer)
-    draft.emit(ContestOver(contest.number, GameOutcome.STANDS))
+    draft.emit(ContestOver(contest.number, GameOutcome.HOLDS))
 
 
 def _fall(draft: Draft, contest: RootContest) -> None:

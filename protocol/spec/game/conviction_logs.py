@@ -8,8 +8,8 @@ from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.events import PayHeld, PayRestored, RootFell, SeatConvicted
 from touchstone.protocol.spec.game.log_values import Values, read_statement
 from touchstone.protocol.spec.game.logged_game import Ledger
-from touchstone.protocol.spec.game.purse import BURNED, SLASHED, credit_of, stake_of
 from touchstone.protocol.spec.game.state import Fall
+from touchstone.protocol.spec.game.vault import BURNED, SLASHED, credit_of, stake_of
 
 
 def apply_seat_convicted(ledger: Ledger, values: Values) -> None:

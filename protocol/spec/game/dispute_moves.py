@@ -3,11 +3,11 @@
 from enum import Enum
 
 from touchstone.protocol.spec.game.inner_dispute import (
-    AskEnding,
     DisputeStage,
-    InnerAsk,
     InnerBook,
     InnerDispute,
+    InnerQuery,
+    QueryEnding,
 )
 from touchstone.protocol.spec.game.state import StatementRef
 
@@ -105,6 +105,6 @@ def is_about_own(dispute: InnerDispute, claim: StatementRef, account: str) -> bo
     return is_vote and dispute.opener == account
 
 
-def is_answerable(ask: InnerAsk, block: int) -> bool:
+def is_answerable(query: InnerQuery, block: int) -> bool:
     """Returns whether an answer can still be given in `block`."""
-    return ask.ending == AskEnding.OPEN and block <= ask.clock
+    return query.ending == QueryEnding.OPEN and block <= query.clock

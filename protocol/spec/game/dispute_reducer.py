@@ -1,4 +1,4 @@
-"""Folds the events inside disputes and queries, by the events of `Disputes.sol`, `Steps.sol` and `Asks.sol`.
+"""Folds the events inside disputes and queries: those of `Disputes.sol`, `Steps.sol` and `Queries.sol`.
 
 Events come decoded: the name as in Solidity, values by their names in snake case.
 """
@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from touchstone.protocol.spec.game.inner_dispute import (
-    AskEnding,
     DemandedLeaf,
     DisputeStage,
-    InnerAsk,
     InnerBook,
     InnerDispute,
+    InnerQuery,
     PostedTrace,
+    QueryEnding,
 )
 from touchstone.protocol.spec.game.log_values import Values, read_statement, read_vote
 
@@ -70,14 +70,14 @@ def _fold_ended(book: InnerBook, values: Values, block: int) -> InnerBook:
 def _fold_asked(book: InnerBook, values: Values, block: int) -> InnerBook:
     vote, asker = read_vote(values["vote"]), str(values["asker"]).lower()
     place = (bytes(values["id"]), int(values["seat"]), vote, int(values["leaf"]))
-    asked = InnerAsk(*place, asker, int(values["last_block"]))
-    return replace(book, asks={**book.asks, asked.name: asked})
+    asked = InnerQuery(*place, asker, int(values["last_block"]))
+    return replace(book, queries={**book.queries, asked.name: asked})
 
 
-def _fold_ask_ended(book: InnerBook, values: Values, block: int) -> InnerBook:
+def _fold_query_ended(book: InnerBook, values: Values, block: int) -> InnerBook:
     name = bytes(values["id"])
-    ended = replace(book.asks[name], ending=AskEnding(int(values["ending"])))
-    return replace(book, asks={**book.asks, name: ended})
+    ended = replace(book.queries[name], ending=QueryEnding(int(values["ending"])))
+    return replace(book, queries={**book.queries, name: ended})
 
 
 def _find(book: InnerBook, values: Values) -> InnerDispute:
@@ -101,6 +101,6 @@ _FOLDS: Mapping[str, Callable[[InnerBook, Values, int], InnerBook]] = {
     "LeavesDue": _fold_due,
     "LeafShown": _fold_shown,
     "DisputeEnded": _fold_ended,
-    "AskOpened": _fold_asked,
-    "AskEnded": _fold_ask_ended,
+    "QueryOpened": _fold_asked,
+    "QueryEnded": _fold_query_ended,
 }

@@ -12,12 +12,12 @@ from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, ProofKind
 from touchstone.protocol.spec.game.events import DisputeOver, StatementDisputed
 from touchstone.protocol.spec.game.open_questions import count_open_disputes
-from touchstone.protocol.spec.game.pools import is_closed
-from touchstone.protocol.spec.game.purse import bond_of
+from touchstone.protocol.spec.game.pools import is_convicted
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.state import RunningDispute
 from touchstone.protocol.spec.game.statement_seats import get_accused
 from touchstone.protocol.spec.game.timing import compute_dispute_clock
+from touchstone.protocol.spec.game.vault import bond_of
 from touchstone.protocol.spec.statements import COMPARED
 
 
@@ -43,7 +43,7 @@ def apply_end_dispute(draft: Draft, call: EndDispute, sender: str) -> None:
     state = draft.state
     require(call.dispute in state.disputes, "NothingOpen", "an open dispute", call.dispute)
     dispute = state.disputes[call.dispute]
-    if is_closed(state, dispute.seat):
+    if is_convicted(state, dispute.seat):
         return_bond(draft, dispute.number, dispute.opener)
         draft.emit(DisputeOver(dispute.number, GameOutcome.MOOT))
         return

@@ -1,10 +1,10 @@
 """Holds one call while it runs: the call emits events, and each is applied to the state."""
 
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
-from touchstone.protocol.spec.game.purse import Pot, credit_of
 from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.state import GameState
+from touchstone.protocol.spec.game.vault import Pot, credit_of
 
 
 class Draft:
@@ -28,6 +28,6 @@ class Draft:
 
     def take(self, account: str, target: Pot, wei: int) -> None:
         """Takes a stake or a bond out of the sender's credit. Refuses CreditTooSmall."""
-        credit = self.state.purse.get_wei(credit_of(account))
+        credit = self.state.vault.get_wei(credit_of(account))
         require(credit >= wei, "CreditTooSmall", f"{wei} wei", credit)
         self.move(credit_of(account), target, wei)

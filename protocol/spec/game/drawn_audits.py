@@ -67,7 +67,7 @@ def get_ever_drawn(state: GameState, index: int, slot: int, draw: int, rank: int
     number, claim = get_drawn_seat(state, game_round, slot, draw, rank), game_round.claims[slot]
     seat, segment = state.seats.get(number or 0), get_drawn_segment(state, game_round, slot, draw)
     seed = game_round.late_seed if is_late_draw(state, draw) else game_round.seed
-    if seat is None or seat.status == SeatStatus.CLOSED or segment is None or seed is None:
+    if seat is None or seat.status == SeatStatus.CONVICTED or segment is None or seed is None:
         return None
     claimed = (game_round.base_root, seed, slot, claim.claim_root)
     place = AuditPlace(state.terms.domain, game_round.index, *claimed, draw, rank)

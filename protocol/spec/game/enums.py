@@ -14,12 +14,12 @@ class SeatRole(IntEnum):
 
 
 class SeatStatus(IntEnum):
-    """The status of a seat. OPEN takes part in coming pools. LEAVING serves only in frozen pools, then its
-    stake is paid out. CLOSED was convicted: its stake is gone and nothing that it does counts."""
+    """The status of a seat. ACTIVE takes part in coming pools. LEAVING serves only in frozen pools, then
+    its stake is paid out. CONVICTED lost its stake, and nothing that it does counts."""
 
-    OPEN = 1
+    ACTIVE = 1
     LEAVING = 2
-    CLOSED = 3
+    CONVICTED = 3
 
 
 class RoundPhase(IntEnum):
@@ -69,7 +69,7 @@ class GameOutcome(IntEnum):
     """How a contest, a query or a dispute ended. MOOT means that its subject is gone, and the bond was
     returned."""
 
-    STANDS = 1
+    HOLDS = 1
     FALLS = 2
     CLEARED = 3
     CONVICTED = 4
@@ -77,7 +77,7 @@ class GameOutcome(IntEnum):
 
 
 class ProofKind(IntEnum):
-    """Why a seat was closed.
+    """Why a seat was convicted.
 
     CARRIED_ROOT: the claim's carried root does not belong to its last boundary. TWO_STATEMENTS: two votes,
     two seals, or a vote and a seal of one draw and rank differ. FALSE_WORD: the opened data show that a
@@ -90,7 +90,7 @@ class ProofKind(IntEnum):
     TWO_STATEMENTS = 5
     FALSE_WORD = 6
     DISPUTED = 7
-    ASKED = 8
+    QUERIED = 8
     WRONG_MERGE = 9
 
 

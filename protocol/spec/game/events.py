@@ -7,8 +7,8 @@ which the event was logged.
 from dataclasses import dataclass
 
 from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, SeatRole
-from touchstone.protocol.spec.game.purse import Pot
-from touchstone.protocol.spec.game.state import Fall, OpenAsk, RootContest, RunningDispute, StatementRef
+from touchstone.protocol.spec.game.state import Fall, OpenQuery, RootContest, RunningDispute, StatementRef
+from touchstone.protocol.spec.game.vault import Pot
 from touchstone.protocol.spec.statements import VoteWord
 
 
@@ -79,7 +79,7 @@ class EpochFreed(GameEvent):
 
 
 @dataclass(frozen=True)
-class GameClosed(GameEvent):
+class TaskClosed(GameEvent):
     """The task is closed."""
 
 
@@ -92,7 +92,7 @@ class StartAsked(GameEvent):
 
 
 @dataclass(frozen=True)
-class StartSealed(GameEvent):
+class StartDrawn(GameEvent):
     """The start's beacon is known."""
 
     randomness: bytes
@@ -107,7 +107,7 @@ class RoundOpened(GameEvent):
 
 
 @dataclass(frozen=True)
-class RoundDealt(GameEvent):
+class RoundAssigned(GameEvent):
     """A round that opened without a beacon got one."""
 
     round: int
@@ -188,7 +188,7 @@ class RootStood(GameEvent):
 
 
 @dataclass(frozen=True)
-class TaskStood(GameEvent):
+class TaskPaused(GameEvent):
     """The task pauses: no round follows for now."""
 
 
@@ -225,24 +225,24 @@ class ContestMoved(GameEvent):
 
 @dataclass(frozen=True)
 class ContestOver(GameEvent):
-    """A contest has ended: STANDS, FALLS or MOOT."""
+    """A contest has ended: HOLDS, FALLS or MOOT."""
 
     contest: int
     outcome: GameOutcome
 
 
 @dataclass(frozen=True)
-class AskOpened(GameEvent):
+class QueryOpened(GameEvent):
     """A query was opened."""
 
-    ask: OpenAsk
+    query: OpenQuery
 
 
 @dataclass(frozen=True)
-class AskOver(GameEvent):
+class QueryOver(GameEvent):
     """A query has ended: CLEARED, CONVICTED or MOOT."""
 
-    ask: int
+    query: int
     outcome: GameOutcome
 
 
@@ -262,7 +262,7 @@ class DisputeOver(GameEvent):
 
 
 @dataclass(frozen=True)
-class ProofSealed(GameEvent):
+class ProofCommitted(GameEvent):
     """`sender` has committed to a proof, which it may show from the next block on."""
 
     sender: str

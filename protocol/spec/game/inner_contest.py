@@ -18,12 +18,12 @@ class InnerTurn(IntEnum):
     ANSWER = 1
     CONTESTER = 2
     LEAF = 3
-    STANDS = 4
+    HOLDS = 4
     FALLS = 5
     MOOT = 6
 
 
-ENDED = frozenset({InnerTurn.STANDS, InnerTurn.FALLS, InnerTurn.MOOT})
+ENDED = frozenset({InnerTurn.HOLDS, InnerTurn.FALLS, InnerTurn.MOOT})
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class DisputeStage(IntEnum):
     MOOT = 9
 
 
-class AskEnding(IntEnum):
+class QueryEnding(IntEnum):
     """How a query ended."""
 
     OPEN = 0
@@ -85,7 +85,7 @@ class InnerDispute:
 
 
 @dataclass(frozen=True)
-class InnerAsk:
+class InnerQuery:
     """One query. `vote` is the queried vote; `clock` is the last block for an answer."""
 
     name: bytes
@@ -94,7 +94,7 @@ class InnerAsk:
     leaf: int
     asker: str
     clock: int
-    ending: AskEnding = AskEnding.OPEN
+    ending: QueryEnding = QueryEnding.OPEN
 
     @property
     def statement(self) -> StatementRef:
@@ -109,4 +109,4 @@ class InnerBook:
 
     respond: int
     disputes: Mapping[bytes, InnerDispute] = field(default_factory=dict)
-    asks: Mapping[bytes, InnerAsk] = field(default_factory=dict)
+    queries: Mapping[bytes, InnerQuery] = field(default_factory=dict)

@@ -15,10 +15,10 @@ from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
 from touchstone.protocol.spec.game.log_values import Values
 from touchstone.protocol.spec.game.logged_terms import read_terms
 from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
-from touchstone.protocol.spec.game.purse import OUTSIDE, Pot, PotKind
 from touchstone.protocol.spec.game.state import GameState, create_game
-from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.game.terms import DeploymentBounds
 from touchstone.protocol.spec.game.terms_check import check_terms
+from touchstone.protocol.spec.game.vault import OUTSIDE, Pot, PotKind
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 
@@ -81,12 +81,12 @@ def _leave_credits(pot: Pot) -> Pot:
     return OUTSIDE if pot.kind == PotKind.CREDIT else pot
 
 
-def start_game(values: Values, block: int, limits: DeploymentLimits, signing: SigningDomain) -> LoggedGame:
+def start_game(values: Values, block: int, bounds: DeploymentBounds, signing: SigningDomain) -> LoggedGame:
     """Returns the game of a task that was posted in `block`, from the values of TaskPosted. Raises
     InvalidInput if the deployment does not allow its terms."""
     terms = read_terms(values, signing)
-    refusal = check_terms(terms, limits)
+    refusal = check_terms(terms, bounds)
     if refusal is not None:
         raise refusal
-    game = create_game(terms, limits, block)
-    return LoggedGame(terms, limits, game.purse, game.root, block)
+    game = create_game(terms, bounds, block)
+    return LoggedGame(terms, bounds, game.vault, game.root, block)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.challenge_logs import (
-    apply_ask_ended,
-    apply_ask_opened,
     apply_child_named,
     apply_contest_ended,
     apply_contested,
@@ -21,6 +19,8 @@ from touchstone.protocol.spec.game.challenge_logs import (
     apply_dispute_opened,
     apply_given,
     apply_nodes_posted,
+    apply_query_ended,
+    apply_query_opened,
 )
 from touchstone.protocol.spec.game.conviction_logs import (
     apply_pay_restored,
@@ -84,16 +84,16 @@ _SAME: Mapping[str, Callable[[Values], GameEvent]] = {
     "TaskHalted": lambda v: events.TaskHalted(),
     "EpochFreed": lambda v: events.EpochFreed(v["epoch"]),
     "StartAsked": lambda v: events.StartAsked(v["first_round"], v["beacon_block"]),
-    "StartSealed": lambda v: events.StartSealed(v["randomness"]),
+    "StartDrawn": lambda v: events.StartDrawn(v["randomness"]),
     "RoundOpened": lambda v: events.RoundOpened(v["round"], v["base_root"]),
-    "RoundDealt": lambda v: events.RoundDealt(v["round"], v["randomness"]),
+    "RoundAssigned": lambda v: events.RoundAssigned(v["round"], v["randomness"]),
     "ClaimTaken": lambda v: events.ClaimTaken(v["round"], v["slot"], v["claim_root"], v["segments"]),
     "RoundClosed": lambda v: events.RoundClosed(v["round"], v["closing_block"]),
     "AuditsDrawn": lambda v: events.AuditsDrawn(v["round"], v["randomness"]),
     "ClosingDrawn": lambda v: events.ClosingDrawn(v["from_block"], v["randomness"]),
     "RootPosted": _make_posted,
     "RootStood": lambda v: events.RootStood(v["round"]),
-    "TaskStood": lambda v: events.TaskStood(),
+    "TaskPaused": lambda v: events.TaskPaused(),
 }
 """Events of the contracts that equal one of the machine's."""
 
@@ -108,7 +108,7 @@ _HANDLERS: Mapping[str, Callable[[Ledger, Values], None]] = {
     "SeatToppedUp": apply_topped_up,
     "SeatFreed": apply_freed,
     "SeatSettled": apply_settled,
-    "GameClosed": apply_closed,
+    "TaskClosed": apply_closed,
     "RevenuePaid": apply_revenue,
     "RevenueClaimed": apply_claimed_revenue,
     "VotesCounted": _apply_counted,
@@ -122,8 +122,8 @@ _HANDLERS: Mapping[str, Callable[[Ledger, Values], None]] = {
     "NodesPosted": apply_nodes_posted,
     "ChildNamed": apply_child_named,
     "ContestEnded": apply_contest_ended,
-    "AskOpened": apply_ask_opened,
-    "AskEnded": apply_ask_ended,
+    "QueryOpened": apply_query_opened,
+    "QueryEnded": apply_query_ended,
     "DisputeOpened": apply_dispute_opened,
     "DisputeEnded": apply_dispute_ended,
     "Given": apply_given,

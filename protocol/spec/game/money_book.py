@@ -16,12 +16,12 @@ from typing import Any
 from touchstone.protocol.spec.game.epochs import get_epoch_start
 from touchstone.protocol.spec.game.events import EpochFreed, GameEvent, PayRestored, SeatSettled, WeiMoved
 from touchstone.protocol.spec.game.money_reasons import FEES, PAID, MoneyReason, Sums, add_sums
-from touchstone.protocol.spec.game.purse import Pot, PotKind
 from touchstone.protocol.spec.game.restitution import compute_restitution
 from touchstone.protocol.spec.game.round_pay import list_round_sums
 from touchstone.protocol.spec.game.settling import is_in_pool
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.terms import RING_ROUNDS
+from touchstone.protocol.spec.game.vault import Pot, PotKind
 
 UNNAMED = ""
 """Stands for the account of money whose event comes before the event that names the account."""
@@ -132,7 +132,7 @@ def _list_of_bond(state: GameState, bond: Pot, target: Pot, wei: int) -> Iterato
     """Yields what the end of a bond means: it is returned whole, or lost in two parts."""
     owner, reason = _find_owner(state, int(bond.key))
     is_credit = target.kind == PotKind.CREDIT
-    if is_credit and (target.key, wei) == (owner, state.purse.get_wei(bond)):
+    if is_credit and (target.key, wei) == (owner, state.vault.get_wei(bond)):
         return
     yield owner, reason, wei
     if is_credit:
@@ -140,8 +140,8 @@ def _list_of_bond(state: GameState, bond: Pot, target: Pot, wei: int) -> Iterato
 
 
 def _find_owner(state: GameState, number: int) -> tuple[str, MoneyReason]:
-    if number in state.asks:
-        return state.asks[number].asker, MoneyReason.ANSWERED_ASK
+    if number in state.queries:
+        return state.queries[number].asker, MoneyReason.ANSWERED_QUERY
     if number in state.disputes:
         return state.disputes[number].opener, MoneyReason.LOST_DISPUTE
     return state.contests[number].contester, MoneyReason.LOST_CONTEST

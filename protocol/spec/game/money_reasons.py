@@ -51,7 +51,7 @@ class MoneyReason(StrEnum):
     UNSERVED_VOTE = "unserved_vote"
     FEE = "fee"
     CONVICTION = "conviction"
-    ANSWERED_ASK = "answered_ask"
+    ANSWERED_QUERY = "answered_query"
     LOST_DISPUTE = "lost_dispute"
     LOST_CONTEST = "lost_contest"
 
@@ -102,7 +102,7 @@ _KINDS = {
         *FEES,
         MoneyReason.FEE,
         MoneyReason.CONVICTION,
-        MoneyReason.ANSWERED_ASK,
+        MoneyReason.ANSWERED_QUERY,
         MoneyReason.LOST_DISPUTE,
         MoneyReason.LOST_CONTEST,
     ),

@@ -2,12 +2,12 @@
 
 from touchstone.protocol.spec.game.epochs import get_epoch
 from touchstone.protocol.spec.game.pools import find_seat
-from touchstone.protocol.spec.game.state import GameState, OpenAsk, RunningDispute
+from touchstone.protocol.spec.game.state import GameState, OpenQuery, RunningDispute
 
 
-def count_open_asks(state: GameState, number: int) -> int:
+def count_open_queries(state: GameState, number: int) -> int:
     """Returns the number of open queries on a seat."""
-    return sum(ask.seat == number for ask in state.asks.values())
+    return sum(query.seat == number for query in state.queries.values())
 
 
 def count_open_disputes(state: GameState, number: int) -> int:
@@ -22,17 +22,17 @@ def is_questioned(state: GameState, number: int, until_round: int) -> bool:
     return any(get_epoch(one.statement.round) <= get_epoch(until_round) for one in questions)
 
 
-def list_questions(state: GameState, number: int) -> tuple[OpenAsk | RunningDispute, ...]:
+def list_questions(state: GameState, number: int) -> tuple[OpenQuery | RunningDispute, ...]:
     """Returns the open queries and disputes about statements of a seat."""
-    asks = tuple(one for one in state.asks.values() if one.seat == number)
-    return (*asks, *(one for one in state.disputes.values() if one.seat == number))
+    queries = tuple(one for one in state.queries.values() if one.seat == number)
+    return (*queries, *(one for one in state.disputes.values() if one.seat == number))
 
 
 def has_bond(state: GameState, account: str) -> bool:
     """Returns whether an account has a bond in an open query, dispute or contest, with or without a seat."""
-    asks = (one.asker for one in state.asks.values())
+    queries = (one.asker for one in state.queries.values())
     disputes = (one.opener for one in state.disputes.values())
-    return account in {*asks, *disputes, *(one.contester for one in state.contests.values())}
+    return account in {*queries, *disputes, *(one.contester for one in state.contests.values())}
 
 
 def has_bond_alone(state: GameState, account: str) -> bool:

@@ -4,8 +4,8 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
-from touchstone.protocol.spec.game.purse import stake_of
 from touchstone.protocol.spec.game.state import GameState, Pool, Seat
+from touchstone.protocol.spec.game.vault import stake_of
 
 
 def get_required_stake(state: GameState, role: SeatRole) -> int:
@@ -14,20 +14,20 @@ def get_required_stake(state: GameState, role: SeatRole) -> int:
     return amounts.solver_stake if role == SeatRole.SOLVER else amounts.auditor_stake
 
 
-def is_active(state: GameState, seat: Seat) -> bool:
+def is_sitting(state: GameState, seat: Seat) -> bool:
     """Returns whether a pool that is frozen now includes the seat: it must be open, with its whole stake."""
     has_stake = get_stake(state, seat.number) >= get_required_stake(state, seat.role)
-    return seat.status == SeatStatus.OPEN and has_stake
+    return seat.status == SeatStatus.ACTIVE and has_stake
 
 
 def get_stake(state: GameState, number: int) -> int:
     """Returns what a seat has at stake, in wei."""
-    return state.purse.get_wei(stake_of(number))
+    return state.vault.get_wei(stake_of(number))
 
 
-def is_closed(state: GameState, number: int) -> bool:
+def is_convicted(state: GameState, number: int) -> bool:
     """Returns whether a seat was convicted."""
-    return state.seats[number].status == SeatStatus.CLOSED
+    return state.seats[number].status == SeatStatus.CONVICTED
 
 
 def find_seat(state: GameState, account: str) -> Seat | None:
@@ -39,7 +39,7 @@ def freeze_pool(state: GameState) -> Pool:
     """Returns the pool of a round that is frozen now. It takes the solvers with the largest stakes; the
     others stay members and wait. Larger stakes displace smaller ones only here, so a seat that displaces
     another also serves in the pool."""
-    active = sorted(number for number, seat in state.seats.items() if is_active(state, seat))
+    active = sorted(number for number, seat in state.seats.items() if is_sitting(state, seat))
     by_role = {role: tuple(n for n in active if state.seats[n].role == role) for role in SeatRole}
     solvers = tuple(sorted(choose_largest(state, by_role[SeatRole.SOLVER])))
     return Pool(solvers, by_role[SeatRole.VERIFIER], by_role[SeatRole.WHISTLEBLOWER])
@@ -61,7 +61,7 @@ def is_held(pool: Pool, seat: Seat) -> bool:
 
 def list_unclosed(state: GameState, numbers: tuple[int, ...]) -> tuple[int, ...]:
     """Returns the seats that were not convicted."""
-    return tuple(n for n in numbers if state.seats[n].status != SeatStatus.CLOSED)
+    return tuple(n for n in numbers if state.seats[n].status != SeatStatus.CONVICTED)
 
 
 def is_enough(state: GameState, pool: Pool) -> bool:

@@ -10,8 +10,10 @@ from touchstone.protocol.spec.task_spec import Limits, TaskSpec, TaskTerms, Trai
 @dataclass(frozen=True)
 class PostedTerms:
     """What the contracts must know of a task, with names and order as in Solidity. `format` is the number of
-    the numeric format. `outer_learning_rate` and `outer_momentum` are float32 bits. `late_chance` is in
-    1/65536. `limits` are how far honest hardware may differ; exact tasks do not use them."""
+    the numeric format. `encoding`, `aggregation` and `audit` are 0: int8 in blocks of 64, the mean of all
+    claims, audits of one segment; other numbers are reserved. `outer_learning_rate` and `outer_momentum` are
+    float32 bits. `late_chance` is in 1/65536. `limits` are how far honest hardware may differ; exact tasks do
+    not use them."""
 
     submitter: str
     salt: bytes
@@ -20,7 +22,9 @@ class PostedTerms:
     schedule_root: bytes
     step_root: bytes
     format: int
-    weighting: int
+    encoding: int
+    aggregation: int
+    audit: int
     parameter_count: int
     rounds: int
     inner_steps: int

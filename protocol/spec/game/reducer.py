@@ -16,12 +16,11 @@ from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, RoundP
 from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start, has_place
 from touchstone.protocol.spec.game.events import GameEvent
 from touchstone.protocol.spec.game.pools import freeze_pool, list_unclosed
-from touchstone.protocol.spec.game.purse import move_wei
 from touchstone.protocol.spec.game.state import (
     CountedVote,
     GameRound,
     GameState,
-    OpenAsk,
+    OpenQuery,
     PendingStart,
     RootContest,
     RunningDispute,
@@ -30,6 +29,7 @@ from touchstone.protocol.spec.game.state import (
     StatementRef,
 )
 from touchstone.protocol.spec.game.timing import list_late_missing
+from touchstone.protocol.spec.game.vault import move_wei
 from touchstone.protocol.spec.round_seeds import compute_grid_block, compute_round_beacon, compute_round_seed
 
 Value = TypeVar("Value")
@@ -79,7 +79,7 @@ def _fold_convicted(state: GameState, event: events.SeatConvicted, block: int) -
         state = _mark_convicted(state, event.statement)
     if event.statement is not None and is_withdrawn(state, event.seat, event.statement, block):
         state = _withdraw_vote(state, event.statement)
-    return _change_seat(state, event.seat, status=SeatStatus.CLOSED)
+    return _change_seat(state, event.seat, status=SeatStatus.CONVICTED)
 
 
 def _void_undecided(state: GameState, game_round: GameRound, seat: int, block: int) -> GameState:
@@ -122,7 +122,7 @@ def _freeze(state: GameState, index: int) -> GameState:
     return replace(state, pools=_with(state.pools, index, freeze_pool(state)))
 
 
-def _fold_start_sealed(state: GameState, event: events.StartSealed, block: int) -> GameState:
+def _fold_start_drawn(state: GameState, event: events.StartDrawn, block: int) -> GameState:
     """Handles a recorded start. Replaces beacons that an older seed gave the frozen rounds meanwhile, because
     that seed was known when their pools were frozen."""
     beacons = {index: beacon for index, beacon in state.beacons.items() if index < state.next_round}
@@ -151,7 +151,7 @@ def _fold_opened(state: GameState, event: events.RoundOpened, block: int) -> Gam
     return replace(state, rounds=_with(state.rounds, index, game_round), next_round=index + 1)
 
 
-def _fold_dealt(state: GameState, event: events.RoundDealt, block: int) -> GameState:
+def _fold_dealt(state: GameState, event: events.RoundAssigned, block: int) -> GameState:
     beacon = compute_round_beacon(state.terms.domain, event.round, event.randomness)
     return _change_round(state, event.round, beacon=beacon, trained_from=block)
 
@@ -226,8 +226,8 @@ def _fold_posted(state: GameState, event: events.RootPosted, block: int) -> Game
     return replace(state, root=event.root)
 
 
-def _fold_task_stood(state: GameState, event: events.TaskStood, block: int) -> GameState:
-    return replace(_drop_unopened(state), stands_since=block)
+def _fold_task_paused(state: GameState, event: events.TaskPaused, block: int) -> GameState:
+    return replace(_drop_unopened(state), paused_since=block)
 
 
 def _drop_unopened(state: GameState) -> GameState:
@@ -267,18 +267,18 @@ def _fold_epoch_freed(state: GameState, event: events.EpochFreed, block: int) ->
 def _fold_contest_over(state: GameState, event: events.ContestOver, block: int) -> GameState:
     """Ends a contest. A root that survived may fall to another contest, which needs a block to be opened
     in."""
-    is_standing = event.outcome == GameOutcome.STANDS
+    is_standing = event.outcome == GameOutcome.HOLDS
     until = block + state.terms.windows.respond if is_standing else state.contested_until
     return replace(state, contests=_without(state.contests, event.contest), contested_until=until)
 
 
-def _open(state: GameState, kind: str, value: RootContest | OpenAsk | RunningDispute) -> GameState:
+def _open(state: GameState, kind: str, value: RootContest | OpenQuery | RunningDispute) -> GameState:
     changes: dict[str, Any] = {kind: _with(getattr(state, kind), value.number, value)}
     return replace(state, **changes, next_number=max(state.next_number, value.number + 1))
 
 
 _FOLDS: dict[type[GameEvent], Callable[[GameState, Any, int], GameState]] = {
-    events.WeiMoved: lambda s, e, b: replace(s, purse=move_wei(s.purse, e.source, e.target, e.wei)),
+    events.WeiMoved: lambda s, e, b: replace(s, vault=move_wei(s.vault, e.source, e.target, e.wei)),
     events.SeatJoined: _fold_joined,
     events.SeatLeft: lambda s, e, b: _change_seat(s, e.seat, status=SeatStatus.LEAVING),
     events.SeatConvicted: _fold_convicted,
@@ -286,11 +286,11 @@ _FOLDS: dict[type[GameEvent], Callable[[GameState, Any, int], GameState]] = {
     events.SeatSettled: lambda s, e, b: _change_seat(s, e.seat, settled=e.until_round + 1),
     events.TaskHalted: lambda s, e, b: replace(s, is_halted=True),
     events.EpochFreed: _fold_epoch_freed,
-    events.GameClosed: lambda s, e, b: replace(s, is_closed=True),
+    events.TaskClosed: lambda s, e, b: replace(s, is_closed=True),
     events.StartAsked: _fold_start,
-    events.StartSealed: _fold_start_sealed,
+    events.StartDrawn: _fold_start_drawn,
     events.RoundOpened: _fold_opened,
-    events.RoundDealt: _fold_dealt,
+    events.RoundAssigned: _fold_dealt,
     events.ClaimTaken: _fold_claim,
     events.RoundClosed: _fold_closed,
     events.AuditsDrawn: _fold_drawn,
@@ -299,15 +299,15 @@ _FOLDS: dict[type[GameEvent], Callable[[GameState, Any, int], GameState]] = {
     events.VoteOpened: _fold_vote_opened,
     events.RootPosted: _fold_posted,
     events.RootStood: lambda s, e, b: _change_round(s, e.round, phase=RoundPhase.STANDING),
-    events.TaskStood: _fold_task_stood,
+    events.TaskPaused: _fold_task_paused,
     events.RootFell: _fold_fell,
     events.PayRestored: _fold_restored,
     events.PayHeld: lambda s, e, b: replace(s, falls=(*s.falls, e.fall)),
     events.ContestMoved: lambda s, e, b: _open(s, "contests", e.contest),
     events.ContestOver: _fold_contest_over,
-    events.AskOpened: lambda s, e, b: _open(s, "asks", e.ask),
-    events.AskOver: lambda s, e, b: replace(s, asks=_without(s.asks, e.ask)),
+    events.QueryOpened: lambda s, e, b: _open(s, "queries", e.query),
+    events.QueryOver: lambda s, e, b: replace(s, queries=_without(s.queries, e.query)),
     events.StatementDisputed: lambda s, e, b: _open(s, "disputes", e.dispute),
     events.DisputeOver: lambda s, e, b: replace(s, disputes=_without(s.disputes, e.dispute)),
-    events.ProofSealed: lambda s, e, b: replace(s, seals=_with(s.seals, (e.sender, e.digest), b)),
+    events.ProofCommitted: lambda s, e, b: replace(s, seals=_with(s.seals, (e.sender, e.digest), b)),
 }

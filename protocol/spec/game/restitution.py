@@ -20,7 +20,7 @@ def compute_restitution(state: GameState, seat: Seat, game_round: GameRound, blo
     fall = find_fall(state, game_round)
     slot = game_round.pool.solvers.index(seat.number) if seat.role == SeatRole.SOLVER else -1
     is_claim = slot in game_round.claims and slot not in game_round.restored
-    if fall is None or not fall.owed or not is_claim or seat.status == SeatStatus.CLOSED:
+    if fall is None or not fall.owed or not is_claim or seat.status == SeatStatus.CONVICTED:
         return 0, 0
     is_accepted = get_claim_status(state, game_round, slot, block) == ClaimStatus.ACCEPTED
     pay = compute_claim_pay(state, game_round, slot) * is_accepted

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from touchstone.protocol.spec.game import (
-    asks,
     calls,
     contests,
     disputes,
+    queries,
     root_posting,
+    round_draws,
     round_opening,
-    round_seals,
     rounds,
     seat_payments,
     seats,
@@ -38,10 +38,10 @@ _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
     calls.WithdrawCredit: seat_payments.apply_withdraw,
     calls.HaltTask: round_opening.apply_halt,
     calls.StartRounds: round_opening.apply_start,
-    calls.SealStart: round_opening.apply_seal_start,
-    calls.SealRound: round_seals.apply_seal_round,
-    calls.SealAudits: round_seals.apply_seal_audits,
-    calls.SealClosing: round_seals.apply_seal_closing,
+    calls.DrawStart: round_opening.apply_draw_start,
+    calls.DrawRound: round_draws.apply_draw_round,
+    calls.DrawAudits: round_draws.apply_draw_audits,
+    calls.DrawClosing: round_draws.apply_draw_closing,
     calls.CommitRound: rounds.apply_commit,
     calls.JudgeVotes: vote_judging.apply_judge,
     calls.PostRoot: root_posting.apply_post,
@@ -51,18 +51,18 @@ _RULES: dict[type[GameCall], Callable[[Draft, Any, str], None]] = {
     calls.NameChild: contests.apply_name_child,
     calls.BringLeaf: contests.apply_bring_leaf,
     calls.EndRootContest: contests.apply_end_contest,
-    calls.AskSigner: asks.apply_ask,
-    calls.AnswerAsk: asks.apply_answer_ask,
-    calls.EndAsk: asks.apply_end_ask,
+    calls.QueryVote: queries.apply_query,
+    calls.AnswerQuery: queries.apply_answer_query,
+    calls.EndQuery: queries.apply_end_query,
     calls.DisputeStatement: disputes.apply_dispute,
     calls.EndDispute: disputes.apply_end_dispute,
-    calls.SealProof: transaction_proofs.apply_seal_proof,
+    calls.CommitProof: transaction_proofs.apply_commit_proof,
     calls.ConvictSeat: transaction_proofs.apply_convict,
     calls.SettleSeat: settling.apply_settle,
     calls.FreeEpoch: task_closing.apply_free_epoch,
-    calls.CloseGame: task_closing.apply_close,
+    calls.CloseTask: task_closing.apply_close,
 }
-_MEMBERS = (calls.JoinSeat, calls.TopUp, calls.LeaveSeat, calls.PayOut, calls.CloseGame)
+_MEMBERS = (calls.JoinSeat, calls.TopUp, calls.LeaveSeat, calls.PayOut, calls.CloseTask)
 """Calls that are refused once the task is closed. All other rules need a seat, a round that is not over or an
 open window, and a task closes only if there is none. What still passes then moves no money (`halt`, votes and
 openings that do not count, `freeEpoch`)."""
@@ -72,7 +72,7 @@ def apply(state: GameState, call: GameCall, sender: str, block: int) -> tuple[Ga
     """Returns the events of a call in `block`, after those that the clock made due. Raises GameRefusal with
     the name of the contract's error; then nothing has changed."""
     draft = Draft(state, block)
-    require(not state.is_closed or not isinstance(call, _MEMBERS), "GameOver")
+    require(not state.is_closed or not isinstance(call, _MEMBERS), "TaskIsClosed")
     rounds.sync(draft)
     _RULES[type(call)](draft, call, sender)
     return tuple(draft.events)

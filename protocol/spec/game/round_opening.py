@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from touchstone.protocol.spec.game.calls import HaltTask, SealStart, StartRounds
+from touchstone.protocol.spec.game.calls import DrawStart, HaltTask, StartRounds
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.epochs import has_place
-from touchstone.protocol.spec.game.events import RoundOpened, StartAsked, StartSealed, TaskHalted, TaskStood
+from touchstone.protocol.spec.game.events import RoundOpened, StartAsked, StartDrawn, TaskHalted, TaskPaused
 from touchstone.protocol.spec.game.pools import freeze_pool, is_enough
 from touchstone.protocol.spec.game.rule_refusals import require, require_window
 from touchstone.protocol.spec.game.state import GameState
@@ -18,7 +18,7 @@ def get_start_flaw(state: GameState, block: int) -> str | None:
     flaws: dict[str, Callable[[], bool]] = {
         "TaskHalted": lambda: state.is_halted,
         "TaskOver": lambda: state.next_round >= state.terms.rounds,
-        "NotStanding": lambda: get_live_round(state) is not None,
+        "NotPaused": lambda: get_live_round(state) is not None,
         "StartPending": lambda: is_start_alive(state, block),
         "RingFull": lambda: not has_place(state, state.next_round),
         "PoolTooSmall": lambda: not is_enough(state, freeze_pool(state)),
@@ -35,15 +35,15 @@ def apply_start(draft: Draft, call: StartRounds, sender: str) -> None:
     draft.emit(StartAsked(draft.state.next_round, beacon_block))
 
 
-def apply_seal_start(draft: Draft, call: SealStart, sender: str) -> None:
+def apply_draw_start(draft: Draft, call: DrawStart, sender: str) -> None:
     """Gives the frozen rounds their beacon and opens the first."""
     start = draft.state.start
-    require(start is not None, "NothingToSeal")
+    require(start is not None, "NoDrawDue")
     assert start is not None
     require(not draft.state.is_halted, "TaskHalted")
-    require_window(start.beacon_block + 1, start.beacon_block + draft.state.limits.seal_blocks, draft.block)
+    require_window(start.beacon_block + 1, start.beacon_block + draft.state.bounds.header_blocks, draft.block)
     require(is_enough(draft.state, draft.state.pools[start.first_round]), "PoolTooSmall")
-    draft.emit(StartSealed(call.randomness))
+    draft.emit(StartDrawn(call.randomness))
     draft.emit(RoundOpened(start.first_round, draft.state.root))
 
 
@@ -54,7 +54,7 @@ def open_next(draft: Draft) -> None:
     if pool is not None and not state.is_halted and is_enough(state, pool):
         draft.emit(RoundOpened(state.next_round, state.root))
     else:
-        draft.emit(TaskStood())
+        draft.emit(TaskPaused())
 
 
 SHARES = "shares"

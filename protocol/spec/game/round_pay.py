@@ -19,7 +19,7 @@ from touchstone.protocol.spec.game.money_reasons import BURNED_PAY, FEES, PAID, 
 from touchstone.protocol.spec.game.silence import is_missed
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 from touchstone.protocol.spec.game.terms import RING_ROUNDS, GameTerms
-from touchstone.protocol.spec.game.timing import is_late_draw, is_unsealed
+from touchstone.protocol.spec.game.timing import is_draw_missed, is_late_draw
 from touchstone.protocol.spec.statements import VoteWord
 
 
@@ -53,7 +53,7 @@ def list_round_sums(state: GameState, seat: Seat, game_round: GameRound, block: 
 
 def _close_sums(seat: Seat, sums: Sums) -> Sums:
     """Returns a seat's part of a round's pay and fees. A convicted seat earns nothing; its pay is burned."""
-    if seat.status != SeatStatus.CLOSED:
+    if seat.status != SeatStatus.CONVICTED:
         return {reason: wei for reason, wei in sums.items() if wei}
     burned = sum(wei for reason, wei in sums.items() if reason in PAID | BURNED_PAY)
     kept = {reason: wei for reason, wei in sums.items() if reason not in PAID | BURNED_PAY | FEES}
@@ -94,7 +94,7 @@ def judge_claim(state: GameState, game_round: GameRound, slot: int, block: int) 
 
 
 def _judge_void(state: GameState, game_round: GameRound, slot: int, block: int) -> MoneyReason:
-    if is_unsealed(state, game_round, block):
+    if is_draw_missed(state, game_round, block):
         return MoneyReason.MISSED_DRAW
     if game_round.claims[slot].is_void:
         return MoneyReason.CONVICTED_SEAT

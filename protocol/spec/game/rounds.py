@@ -38,7 +38,7 @@ def apply_commit(draft: Draft, call: CommitRound, sender: str) -> None:
     is_in_pool = seat is not None and seat.number in game_round.pool.solvers
     require(is_in_pool, "NotCommitter", actual=sender)
     assert seat is not None
-    require(seat.status != SeatStatus.CLOSED, "SeatClosed", actual=seat.number)
+    require(seat.status != SeatStatus.CONVICTED, "SeatIsConvicted", actual=seat.number)
     slot = game_round.pool.solvers.index(seat.number)
     require(slot not in game_round.claims, "AlreadyCommitted", actual=slot)
     require(call.base_root == game_round.base_root, "WrongBase", game_round.base_root, call.base_root)

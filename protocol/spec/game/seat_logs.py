@@ -4,10 +4,10 @@ from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.log_values import Values
 from touchstone.protocol.spec.game.logged_game import Ledger
-from touchstone.protocol.spec.game.purse import BURNED, ESCROW, REVENUE, credit_of, restitution_of, stake_of
 from touchstone.protocol.spec.game.restitution import compute_restitution
 from touchstone.protocol.spec.game.seat_payments import pay_stake
 from touchstone.protocol.spec.game.settling import is_in_pool
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, REVENUE, credit_of, restitution_of, stake_of
 
 
 def apply_joined(ledger: Ledger, values: Values) -> None:
@@ -47,12 +47,12 @@ def apply_settled(ledger: Ledger, values: Values) -> None:
 
 
 def apply_closed(ledger: Ledger, values: Values) -> None:
-    """Applies GameClosed: the rest of the escrow goes to the submitter."""
+    """Applies TaskClosed: the rest of the escrow goes to the submitter."""
     for fall in ledger.state.falls:
         pot = restitution_of(fall.number)
-        ledger.move(pot, BURNED, ledger.state.purse.get_wei(pot))
+        ledger.move(pot, BURNED, ledger.state.vault.get_wei(pot))
     ledger.move(ESCROW, credit_of(ledger.state.terms.submitter), values["refund_wei"])
-    ledger.emit(events.GameClosed())
+    ledger.emit(events.TaskClosed())
 
 
 def apply_revenue(ledger: Ledger, values: Values) -> None:

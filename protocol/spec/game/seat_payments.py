@@ -9,11 +9,11 @@ from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.events import SeatFreed, SeatLeft
 from touchstone.protocol.spec.game.open_questions import list_questions
 from touchstone.protocol.spec.game.pools import get_stake, is_held
-from touchstone.protocol.spec.game.purse import BURNED, OUTSIDE, credit_of, held_of, stake_of
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.seats import get_seat, is_outbid
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.timing import get_live_round, is_over, is_start_alive
+from touchstone.protocol.spec.game.vault import BURNED, OUTSIDE, credit_of, held_of, stake_of
 
 
 def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
@@ -27,7 +27,7 @@ def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
 
 def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
     """Returns why a stake cannot be paid out yet; None if it can."""
-    if seat.status == SeatStatus.OPEN and not is_over(state, block) and not is_outbid(state, seat):
+    if seat.status == SeatStatus.ACTIVE and not is_over(state, block) and not is_outbid(state, seat):
         return "TaskRuns"
     is_busy = has_rounds_left(state, seat, block) or bool(list_questions(state, seat.number))
     return "SeatBusy" if is_busy else None
@@ -39,7 +39,7 @@ def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
     seat = get_seat(draft.state, call.seat)
     flaw = get_pay_out_flaw(draft.state, seat, draft.block)
     require(flaw is None, flaw or "", actual=call.seat)
-    if seat.status == SeatStatus.OPEN:
+    if seat.status == SeatStatus.ACTIVE:
         draft.emit(SeatLeft(call.seat))
     pay_stake(draft, seat)
     draft.emit(SeatFreed(call.seat))
@@ -48,7 +48,7 @@ def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
 def pay_stake(draft: Draft, seat: Seat) -> None:
     """Moves a stake to its account, and burns what is held of a convicted seat."""
     draft.move(stake_of(seat.number), credit_of(seat.account), get_stake(draft.state, seat.number))
-    draft.move(held_of(seat.number), BURNED, draft.state.purse.get_wei(held_of(seat.number)))
+    draft.move(held_of(seat.number), BURNED, draft.state.vault.get_wei(held_of(seat.number)))
 
 
 def apply_deposit(draft: Draft, call: Deposit, sender: str) -> None:
@@ -59,6 +59,6 @@ def apply_deposit(draft: Draft, call: Deposit, sender: str) -> None:
 
 def apply_withdraw(draft: Draft, call: WithdrawCredit, sender: str) -> None:
     """Moves all credit of the sender out of the task."""
-    wei = draft.state.purse.get_wei(credit_of(sender))
+    wei = draft.state.vault.get_wei(credit_of(sender))
     require(wei > 0, "NothingMoved", "credit", 0)
     draft.move(credit_of(sender), OUTSIDE, wei)

@@ -5,11 +5,11 @@ from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
 from touchstone.protocol.spec.game.events import SeatJoined, SeatLeft
 from touchstone.protocol.spec.game.pools import choose_largest, find_seat, get_required_stake, get_stake
-from touchstone.protocol.spec.game.purse import stake_of
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.state import GameState, Seat, compute_seat_id
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX
 from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.game.vault import stake_of
 
 
 def get_seat(state: GameState, number: int) -> Seat:
@@ -26,7 +26,7 @@ def apply_join(draft: Draft, call: JoinSeat, sender: str) -> None:
     has_rounds = state.next_round < state.terms.rounds and not is_over(state, draft.block)
     require(has_rounds, "TaskOver", f"one of {state.terms.rounds} rounds to come", state.next_round)
     require(find_seat(state, sender) is None, "AlreadySeated", actual=sender)
-    least, greatest = get_required_stake(state, call.role), state.limits.amount_max
+    least, greatest = get_required_stake(state, call.role), state.bounds.amount_max
     require(least <= call.wei <= greatest, "StakeWrong", f"{least} to {greatest} wei", call.wei)
     if call.role == SeatRole.SOLVER:
         _require_place(state, call.wei)
@@ -56,7 +56,7 @@ def _require_place(state: GameState, wei: int) -> None:
 
 def list_open_solvers(state: GameState) -> tuple[int, ...]:
     """Returns the open solver seats, in the pool or waiting."""
-    kind = (SeatRole.SOLVER, SeatStatus.OPEN)
+    kind = (SeatRole.SOLVER, SeatStatus.ACTIVE)
     return tuple(number for number, seat in state.seats.items() if (seat.role, seat.status) == kind)
 
 
@@ -69,9 +69,9 @@ def is_outbid(state: GameState, seat: Seat) -> bool:
 
 def apply_top_up(draft: Draft, call: TopUp, sender: str) -> None:
     """Adds to the stake of the sender's open seat."""
-    seat, greatest = get_seat(draft.state, call.seat), draft.state.limits.amount_max
+    seat, greatest = get_seat(draft.state, call.seat), draft.state.bounds.amount_max
     require(seat.account == sender, "NotHolder", seat.account, sender)
-    require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)
+    require(seat.status == SeatStatus.ACTIVE, "SeatNotActive", actual=call.seat)
     total = get_stake(draft.state, call.seat) + call.wei
     require(call.wei > 0 and total <= greatest, "StakeWrong", f"1 wei or more, {greatest} in all", call.wei)
     draft.take(sender, stake_of(call.seat), call.wei)
@@ -81,5 +81,5 @@ def apply_leave(draft: Draft, call: LeaveSeat, sender: str) -> None:
     """Makes a seat leave. It still serves in frozen pools."""
     seat = get_seat(draft.state, call.seat)
     require(seat.account == sender, "NotHolder", seat.account, sender)
-    require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)
+    require(seat.status == SeatStatus.ACTIVE, "SeatNotActive", actual=call.seat)
     draft.emit(SeatLeft(call.seat))

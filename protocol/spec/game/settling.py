@@ -9,7 +9,6 @@ from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
 from touchstone.protocol.spec.game.events import SeatSettled
 from touchstone.protocol.spec.game.open_questions import is_questioned, list_questions
 from touchstone.protocol.spec.game.pools import get_stake, is_held
-from touchstone.protocol.spec.game.purse import BURNED, ESCROW, credit_of, restitution_of, stake_of
 from touchstone.protocol.spec.game.restitution import compute_restitution
 from touchstone.protocol.spec.game.round_pay import RoundMoney, compute_round_money
 from touchstone.protocol.spec.game.rounds import get_round
@@ -17,6 +16,7 @@ from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.seats import get_seat
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 from touchstone.protocol.spec.game.timing import get_duty_until
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, credit_of, restitution_of, stake_of
 
 
 def is_in_pool(game_round: GameRound, seat: Seat) -> bool:

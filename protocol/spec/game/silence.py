@@ -35,7 +35,7 @@ def _list_missed_rounds(state: GameState, seat: Seat, block: int) -> Iterator[Mi
 def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPlace, ...]]:
     """Returns all open seats that have missed something since they last acted, with what they missed,
     ascending: rounds of a solver, draws of an auditor. It walks over the draws once."""
-    seats = [seat for seat in state.seats.values() if seat.status == SeatStatus.OPEN]
+    seats = [seat for seat in state.seats.values() if seat.status == SeatStatus.ACTIVE]
     found = {s.number: list(_list_missed_rounds(state, s, block)) for s in seats if s.role == SeatRole.SOLVER}
     since = min((s.last_voted for s in seats if s.role != SeatRole.SOLVER), default=state.next_round)
     for index, game_round in state.rounds.items():
@@ -44,7 +44,7 @@ def find_silent_seats(state: GameState, block: int) -> dict[int, tuple[MissedPla
                 continue
             seat = state.seats.get(get_drawn_seat(state, game_round, slot, draw, 0) or 0)
             place = MissedPlace(index, slot, draw)
-            if seat and seat.status == SeatStatus.OPEN and is_silence(state, seat, place, block):
+            if seat and seat.status == SeatStatus.ACTIVE and is_silence(state, seat, place, block):
                 found.setdefault(seat.number, []).append(place)
     return {number: tuple(sorted(places)) for number, places in found.items() if places}
 
@@ -77,7 +77,7 @@ def _is_draw_missed(
 def apply_mark_silent(draft: Draft, call: MarkSilent, sender: str) -> None:
     """Makes a silent seat leave, without a loss."""
     seat, missed = get_seat(draft.state, call.seat), call.missed
-    require(seat.status == SeatStatus.OPEN, "SeatClosed", actual=call.seat)
+    require(seat.status == SeatStatus.ACTIVE, "SeatNotActive", actual=call.seat)
     require(len(missed) >= SILENCES_MAX, "NotSilent", SILENCES_MAX, len(missed))
     require(all(a < b for a, b in zip(missed, missed[1:], strict=False)), "NotSilent", "ascending", missed)
     silent = all(is_silence(draft.state, seat, place, draft.block) for place in missed)

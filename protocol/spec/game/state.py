@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from touchstone.protocol.spec.game.enums import ContestTurn, RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.purse import ESCROW, Purse
-from touchstone.protocol.spec.game.terms import DeploymentLimits, GameTerms, compute_escrow
+from touchstone.protocol.spec.game.terms import DeploymentBounds, GameTerms, compute_escrow
+from touchstone.protocol.spec.game.vault import ESCROW, Vault
 from touchstone.protocol.spec.statements import VoteWord
 
 DrawPlace = tuple[int, int]
@@ -34,7 +34,7 @@ class Seat:
     settled: int
     last_commit: int
     last_voted: int
-    status: SeatStatus = SeatStatus.OPEN
+    status: SeatStatus = SeatStatus.ACTIVE
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class RootContest:
 
 
 @dataclass(frozen=True)
-class OpenAsk:
+class OpenQuery:
     """An open query to the signer of a vote: show this state leaf of both ends."""
 
     number: int
@@ -190,7 +190,7 @@ class RunningDispute:
 
 @dataclass(frozen=True)
 class GameState:
-    """The state of a task. `root` is what the next round starts from. `stands_since` is when the task last
+    """The state of a task. `root` is what the next round starts from. `paused_since` is when the task last
     paused (meaningless while a round runs). `former` are seats that were paid out, until their number is used
     again. `pools` and `beacons` are those frozen and given, by round. `next_round` is the next to open.
     `freed_epochs` are epochs whose rounds are forgotten. Up to block `contested_until` no solver is silent,
@@ -198,10 +198,10 @@ class GameState:
     blocks of commitments to proofs, by sender and digest."""
 
     terms: GameTerms
-    limits: DeploymentLimits
-    purse: Purse
+    bounds: DeploymentBounds
+    vault: Vault
     root: bytes
-    stands_since: int
+    paused_since: int
     seats: Mapping[int, Seat] = field(default_factory=dict)
     former: Mapping[int, Seat] = field(default_factory=dict)
     pools: Mapping[int, Pool] = field(default_factory=dict)
@@ -213,7 +213,7 @@ class GameState:
     start: PendingStart | None = None
     contests: Mapping[int, RootContest] = field(default_factory=dict)
     contested_until: int = 0
-    asks: Mapping[int, OpenAsk] = field(default_factory=dict)
+    queries: Mapping[int, OpenQuery] = field(default_factory=dict)
     disputes: Mapping[int, RunningDispute] = field(default_factory=dict)
     seals: Mapping[tuple[str, bytes], int] = field(default_factory=dict)
     next_number: int = 0
@@ -221,7 +221,7 @@ class GameState:
     is_closed: bool = False
 
 
-def create_game(terms: GameTerms, limits: DeploymentLimits, block: int) -> GameState:
+def create_game(terms: GameTerms, bounds: DeploymentBounds, block: int) -> GameState:
     """Returns the state of a task in the block in which its submitter posted it, with the whole escrow."""
-    purse = Purse({ESCROW: compute_escrow(terms)})
-    return GameState(terms, limits, purse, terms.root, stands_since=block)
+    vault = Vault({ESCROW: compute_escrow(terms)})
+    return GameState(terms, bounds, vault, terms.root, paused_since=block)

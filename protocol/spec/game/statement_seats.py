@@ -3,7 +3,7 @@
 from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.assignments import get_draw_role, get_drawn_seat
 from touchstone.protocol.spec.game.draft import Draft
-from touchstone.protocol.spec.game.pools import is_closed
+from touchstone.protocol.spec.game.pools import is_convicted
 from touchstone.protocol.spec.game.rounds import get_round
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.state import GameState, StatementRef
@@ -45,7 +45,7 @@ def get_statement_seat(state: GameState, ref: StatementRef, signer: int | None =
 def get_accused(draft: Draft, ref: StatementRef, signer: int | None, sender: str) -> int:
     """Returns the seat that answers for a statement which can still be proven false."""
     state, number = draft.state, get_statement_seat(draft.state, ref, signer)
-    require(not is_closed(state, number), "SeatClosed", actual=number)
+    require(not is_convicted(state, number), "SeatIsConvicted", actual=number)
     require(state.seats[number].account != sender, "OwnStatement", actual=sender)
     until = get_statement_until(state, ref)
     require(draft.block <= until, "OutsideWindow", f"until {until}", draft.block)

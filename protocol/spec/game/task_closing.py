@@ -1,16 +1,16 @@
 """Ends a task: frees epochs that all seats have settled, then closes the task."""
 
-from touchstone.protocol.spec.game.calls import CloseGame, FreeEpoch
+from touchstone.protocol.spec.game.calls import CloseTask, FreeEpoch
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start
-from touchstone.protocol.spec.game.events import EpochFreed, GameClosed
-from touchstone.protocol.spec.game.purse import BURNED, ESCROW, credit_of, restitution_of
+from touchstone.protocol.spec.game.events import EpochFreed, TaskClosed
 from touchstone.protocol.spec.game.round_pay import sum_audits
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.settling import is_contested
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.timing import is_over
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, credit_of, restitution_of
 
 
 def is_epoch_done(state: GameState) -> bool:
@@ -19,7 +19,7 @@ def is_epoch_done(state: GameState) -> bool:
     epoch = state.freed_epochs
     end = get_epoch_start(epoch + 1)
     is_settled = all(seat.settled >= end or is_idle(state, seat, epoch) for seat in state.seats.values())
-    asked = [one.statement.round for one in state.asks.values()]
+    asked = [one.statement.round for one in state.queries.values()]
     asked += [one.statement.round for one in state.disputes.values()]
     is_questioned = any(get_epoch(index) == epoch for index in asked)
     is_open = is_contested(state, end - 1) or is_questioned
@@ -46,12 +46,12 @@ def is_closable(state: GameState, block: int) -> bool:
     return is_over(state, block) and not state.seats and not state.contests
 
 
-def apply_close(draft: Draft, call: CloseGame, sender: str) -> None:
+def apply_close(draft: Draft, call: CloseTask, sender: str) -> None:
     """Closes the task. The rest of the escrow goes to the submitter; unclaimed restitution is burned. Credits
     stay until their accounts withdraw them."""
     require(is_closable(draft.state, draft.block), "TaskRuns")
     for fall in draft.state.falls:
         pot = restitution_of(fall.number)
-        draft.move(pot, BURNED, draft.state.purse.get_wei(pot))
-    draft.move(ESCROW, credit_of(draft.state.terms.submitter), draft.state.purse.get_wei(ESCROW))
-    draft.emit(GameClosed())
+        draft.move(pot, BURNED, draft.state.vault.get_wei(pot))
+    draft.move(ESCROW, credit_of(draft.state.terms.submitter), draft.state.vault.get_wei(ESCROW))
+    draft.emit(TaskClosed())

@@ -46,7 +46,7 @@ class GameWindows:
     post: int
     respond: int
     dispute: int
-    ask: int
+    query: int
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class GameAmounts:
     dropped_fee: int
     unserved_fee: int
     contest_bond: int
-    ask_bond: int
+    query_bond: int
     dispute_bond: int
     finder_cap: int
 
@@ -92,20 +92,20 @@ class GameTerms:
 
 
 @dataclass(frozen=True)
-class DeploymentLimits:
+class DeploymentBounds:
     """The constants of a deployment, chosen for its block time. `least` are the least windows in blocks,
     `window_max` is the greatest. `least_bond_wei` is for every bond and stake, `amount_max` is the greatest
-    amount in wei. `seal_blocks` is how long a block's header can be proven. `proof_seal_blocks` is how long a
-    commitment to a proof is valid. `seal_margin` is the least number of blocks to record a draw."""
+    amount in wei. `header_blocks` is how long a block's header can be proven. `proof_commit_blocks` is how
+    long a commitment to a proof is valid. `draw_margin` is the least number of blocks to record a draw."""
 
     name: str
     least: GameWindows
     window_max: int
     least_bond_wei: int
     amount_max: int
-    seal_blocks: int
-    proof_seal_blocks: int
-    seal_margin: int
+    header_blocks: int
+    proof_commit_blocks: int
+    draw_margin: int
 
 
 def compute_escrow(terms: GameTerms) -> int:
@@ -131,7 +131,7 @@ def compute_late_reach(windows: GameWindows) -> int:
 def compute_duty_blocks(windows: GameWindows) -> int:
     """Returns the blocks from the close of a round with audits until its seats can settle it, if its root is
     not contested. It takes as many blocks from the block where late audits count."""
-    return max(windows.dispute, 2 * windows.audit_max + windows.ask)
+    return max(windows.dispute, 2 * windows.audit_max + windows.query)
 
 
 def compute_release_blocks(windows: GameWindows) -> int:

@@ -1,7 +1,7 @@
 """Checks whether a deployment allows a task's terms: windows, amounts and numbers. Twin of
 `GameTermsCheck.sol`.
 
-A node checks the same limits as the contract before it stakes, because a task with a window of one block
+A node checks the same bounds as the contract before it stakes, because a task with a window of one block
 would convict an honest seat (findings, C2).
 """
 
@@ -15,7 +15,7 @@ from touchstone.protocol.spec.game.terms import (
     NUMBER_MAX,
     ROUNDS_UNDER_WAY,
     SOLVER_SEATS_MAX,
-    DeploymentLimits,
+    DeploymentBounds,
     GameAmounts,
     GameTerms,
     compute_late_reach,
@@ -23,17 +23,17 @@ from touchstone.protocol.spec.game.terms import (
 from touchstone.protocol.spec.params import LATE_RATE_ONE, MAX_SEGMENT_DRAWS
 
 
-def check_terms(terms: GameTerms, limits: DeploymentLimits) -> GameRefusal | None:
+def check_terms(terms: GameTerms, bounds: DeploymentBounds) -> GameRefusal | None:
     """Returns the first rule that the terms break, or None. Contracts and nodes use the same rules."""
-    return next(_find_faults(terms, limits), None)
+    return next(_find_faults(terms, bounds), None)
 
 
-def _find_faults(terms: GameTerms, limits: DeploymentLimits) -> Iterator[GameRefusal]:
+def _find_faults(terms: GameTerms, bounds: DeploymentBounds) -> Iterator[GameRefusal]:
     windows = asdict(terms.windows)
-    for name, least in asdict(limits.least).items():
-        yield from _bound(name, windows[name], least, limits.window_max, "Window", ("Short", "Long"))
-    yield from _bound_sums(terms, limits)
-    yield from _bound_amounts(terms.amounts, limits)
+    for name, least in asdict(bounds.least).items():
+        yield from _bound(name, windows[name], least, bounds.window_max, "Window", ("Short", "Long"))
+    yield from _bound_sums(terms, bounds)
+    yield from _bound_amounts(terms.amounts, bounds)
     yield from _bound_numbers(terms)
     yield from _bound_contest(terms)
 
@@ -47,30 +47,30 @@ def _bound(
         yield GameRefusal(name=f"{what}Too{words[1]}", expected=f"{name} <= {greatest}", actual=actual)
 
 
-def _bound_sums(terms: GameTerms, limits: DeploymentLimits) -> Iterator[GameRefusal]:
+def _bound_sums(terms: GameTerms, bounds: DeploymentBounds) -> Iterator[GameRefusal]:
     """Yields a refusal for each window that is shorter than the sum of the windows that must pass in it."""
     w = terms.windows
     seal = w.delay + w.draw_grid
     leasts = {
         "train_max >= train_min": (w.train_max, w.train_min),
         "train_min >= delay + draw_grid + audit_max + post": (w.train_min, seal + w.audit_max + w.post),
-        "audit_max / 3 >= delay + draw_grid + seal_margin": (w.audit_max // 3, seal + limits.seal_margin),
-        "dispute >= 6 audit_max + least respond": (w.dispute, 6 * w.audit_max + limits.least.respond),
+        "audit_max / 3 >= delay + draw_grid + draw_margin": (w.audit_max // 3, seal + bounds.draw_margin),
+        "dispute >= 6 audit_max + least respond": (w.dispute, 6 * w.audit_max + bounds.least.respond),
         "dispute >= until the next round's draw": (w.dispute, compute_late_reach(w)),
-        "ask >= six rounds": (w.ask, ROUNDS_UNDER_WAY * (w.train_max + w.audit_max + w.post)),
+        "query >= six rounds": (w.query, ROUNDS_UNDER_WAY * (w.train_max + w.audit_max + w.post)),
     }
     for rule, (actual, least) in leasts.items():
         if actual < least:
             yield GameRefusal(name="WindowTooShort", expected=f"{rule} ({least})", actual=actual)
 
 
-def _bound_amounts(amounts: GameAmounts, limits: DeploymentLimits) -> Iterator[GameRefusal]:
+def _bound_amounts(amounts: GameAmounts, bounds: DeploymentBounds) -> Iterator[GameRefusal]:
     """Yields a refusal for each amount that is too small or too large. A bond is at most the price of a seat,
     so that an account that could take a seat can also challenge."""
     seat = min(amounts.solver_stake, amounts.auditor_stake)
     for name, wei in asdict(amounts).items():
-        least = limits.least_bond_wei if name.endswith(("_bond", "_stake")) else 0
-        greatest = seat if name.endswith("_bond") else limits.amount_max
+        least = bounds.least_bond_wei if name.endswith(("_bond", "_stake")) else 0
+        greatest = seat if name.endswith("_bond") else bounds.amount_max
         yield from _bound(name, wei, least, greatest, "Amount", ("Small", "Large"))
 
 

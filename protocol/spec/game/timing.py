@@ -31,7 +31,7 @@ def is_start_alive(state: GameState, block: int) -> bool:
     """Returns whether a start that was asked for can still be recorded at `block`."""
     if state.start is None or state.is_halted:
         return False
-    return block <= state.start.beacon_block + state.limits.seal_blocks
+    return block <= state.start.beacon_block + state.bounds.header_blocks
 
 
 def is_over(state: GameState, block: int) -> bool:
@@ -42,7 +42,7 @@ def is_over(state: GameState, block: int) -> bool:
     if state.is_halted or state.next_round >= state.terms.rounds:
         return True
     is_idle = not is_start_alive(state, block)
-    return is_idle and block >= state.stands_since + state.terms.windows.dispute
+    return is_idle and block >= state.paused_since + state.terms.windows.dispute
 
 
 def compute_closing_block(state: GameState, game_round: GameRound) -> int:
@@ -54,7 +54,7 @@ def compute_closing_block(state: GameState, game_round: GameRound) -> int:
     if game_round.closed is not None:
         return game_round.closed
     if trained_from is None:
-        return (game_round.beacon_block or 0) + state.limits.seal_blocks
+        return (game_round.beacon_block or 0) + state.bounds.header_blocks
     ends = [trained_from + windows.train_max]
     if game_round.two_thirds is not None:
         ends.append(max(game_round.two_thirds, trained_from + windows.train_min))
@@ -69,7 +69,7 @@ def compute_draw_window(state: GameState, from_block: int) -> tuple[int, int]:
     windows = state.terms.windows
     block = compute_grid_block(from_block + windows.delay, windows.draw_grid)
     reserves = compute_reserve_block(state, from_block)
-    return block + 1, min(block + state.limits.seal_blocks, reserves - 1)
+    return block + 1, min(block + state.bounds.header_blocks, reserves - 1)
 
 
 def compute_reserve_block(state: GameState, from_block: int) -> int:
@@ -77,7 +77,7 @@ def compute_reserve_block(state: GameState, from_block: int) -> int:
     return from_block + state.terms.windows.audit_max // 3
 
 
-def is_unsealed(state: GameState, game_round: GameRound, block: int) -> bool:
+def is_draw_missed(state: GameState, game_round: GameRound, block: int) -> bool:
     """Returns whether the draw of a closed round has been missed."""
     closed = game_round.closed
     return game_round.seed is None and closed is not None and block > compute_draw_window(state, closed)[1]
@@ -106,12 +106,12 @@ def get_statement_until(state: GameState, ref: StatementRef) -> int:
     return start + state.terms.windows.dispute
 
 
-def get_ask_until(state: GameState, ref: StatementRef) -> int | None:
+def get_query_until(state: GameState, ref: StatementRef) -> int | None:
     """Returns the last block in which the signer of a vote can be queried. None while its draw is not
     recorded."""
     start = None if ref.draw is None else get_votes_from(state, state.rounds[ref.round], ref.draw)
     windows = state.terms.windows
-    return None if start is None else start + 2 * windows.audit_max + windows.ask
+    return None if start is None else start + 2 * windows.audit_max + windows.query
 
 
 def get_duty_until(state: GameState, game_round: GameRound) -> int | None:
@@ -120,7 +120,7 @@ def get_duty_until(state: GameState, game_round: GameRound) -> int | None:
     if game_round.closed is None or game_round.phase in (RoundPhase.RUNNING, RoundPhase.FALLEN):
         return None
     windows, late = state.terms.windows, game_round.late_from
-    asked = 2 * windows.audit_max + windows.ask
+    asked = 2 * windows.audit_max + windows.query
     is_posted = game_round.phase == RoundPhase.POSTED
     ends = [game_round.closed + windows.dispute, game_round.root_until if is_posted else 0]
     if game_round.seed is not None:
@@ -130,11 +130,11 @@ def get_duty_until(state: GameState, game_round: GameRound) -> int | None:
     return max(ends)
 
 
-def compute_ask_clock(state: GameState, ref: StatementRef, block: int) -> int:
+def compute_query_clock(state: GameState, ref: StatementRef, block: int) -> int:
     """Returns the last block for an answer to a query of `block`. An answer shows both end roots, which a
     reserve could copy. So the signer need not answer while votes of the draw count."""
-    windows, until = state.terms.windows, get_ask_until(state, ref)
-    votes_until = 0 if until is None else until - windows.ask
+    windows, until = state.terms.windows, get_query_until(state, ref)
+    votes_until = 0 if until is None else until - windows.query
     return max(block, votes_until) + windows.respond
 
 
@@ -168,4 +168,4 @@ def get_closing_from(state: GameState, block: int) -> int | None:
     if not missing or get_live_round(state) is not None or is_start_alive(state, block):
         return None
     closes = [game_round.closed or 0 for game_round in missing]
-    return max(max(closes) + state.terms.windows.audit_max, state.stands_since)
+    return max(max(closes) + state.terms.windows.audit_max, state.paused_since)

@@ -71,7 +71,7 @@ def may_vote_unserved(
     stay unsettled."""
     seat = state.seats.get(number)
     game_round: GameRound | None = state.rounds.get(place[0])
-    if seat is None or game_round is None or seat.status == SeatStatus.CLOSED:
+    if seat is None or game_round is None or seat.status == SeatStatus.CONVICTED:
         return False
     if seat.role != get_draw_role(state, place[2]) or is_unserved(get_votes(game_round, *place[1:])):
         return False

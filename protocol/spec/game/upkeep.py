@@ -12,11 +12,11 @@ from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.contests import is_moot
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.epochs import get_epoch
-from touchstone.protocol.spec.game.pools import is_closed, is_enough
+from touchstone.protocol.spec.game.pools import is_convicted, is_enough
 from touchstone.protocol.spec.game.root_posting import get_waiting_round, is_stand_due
+from touchstone.protocol.spec.game.round_draws import get_draw_audits_window, get_draw_round_window
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.round_opening import get_start_flaw
-from touchstone.protocol.spec.game.round_seals import get_seal_audits_window, get_seal_round_window
 from touchstone.protocol.spec.game.seat_payments import get_pay_out_flaw
 from touchstone.protocol.spec.game.settling import get_settled_until
 from touchstone.protocol.spec.game.silence import find_silent_seats
@@ -52,22 +52,22 @@ def _list_seals(state: GameState, block: int) -> Iterator[GameCall]:
     if get_start_flaw(state, block) is None:
         yield calls.StartRounds()
     if _is_in(_get_start_window(state, block), block):
-        yield calls.SealStart()
+        yield calls.DrawStart()
     for index, game_round in state.rounds.items():
-        if _is_in(get_seal_round_window(state, game_round), block):
-            yield calls.SealRound(index)
-        if _is_in(get_seal_audits_window(state, game_round), block):
-            yield calls.SealAudits(index)
+        if _is_in(get_draw_round_window(state, game_round), block):
+            yield calls.DrawRound(index)
+        if _is_in(get_draw_audits_window(state, game_round), block):
+            yield calls.DrawAudits(index)
     from_block = get_closing_from(state, block)
     if from_block is not None and _is_in(compute_draw_window(state, from_block), block):
-        yield calls.SealClosing()
+        yield calls.DrawClosing()
 
 
 def _get_start_window(state: GameState, block: int) -> tuple[int, int] | None:
     start = state.start
     if start is None or not is_start_alive(state, block) or not _is_pool_enough(state):
         return None
-    return start.beacon_block + 1, start.beacon_block + state.limits.seal_blocks
+    return start.beacon_block + 1, start.beacon_block + state.bounds.header_blocks
 
 
 def _is_pool_enough(state: GameState) -> bool:
@@ -85,11 +85,11 @@ def _list_ends(state: GameState, block: int) -> Iterator[GameCall]:
     for number, contest in state.contests.items():
         if block > contest.clock or is_moot(state, contest):
             yield calls.EndRootContest(number)
-    for number, ask in state.asks.items():
-        if block > ask.clock or is_closed(state, ask.seat):
-            yield calls.EndAsk(number)
+    for number, query in state.queries.items():
+        if block > query.clock or is_convicted(state, query.seat):
+            yield calls.EndQuery(number)
     for number, dispute in state.disputes.items():
-        if block > dispute.clock or is_closed(state, dispute.seat):
+        if block > dispute.clock or is_convicted(state, dispute.seat):
             yield calls.EndDispute(number)
 
 
@@ -101,13 +101,13 @@ def _list_settlements(state: GameState, block: int) -> Iterator[GameCall]:
     if is_epoch_done(state):
         yield calls.FreeEpoch()
     if is_closable(state, block):
-        yield calls.CloseGame()
+        yield calls.CloseTask()
 
 
 def is_worth_settling(state: GameState, seat: Seat, until: int, block: int) -> bool:
     """Returns whether a settlement moves money or lets a seat go. If not, nobody waits for it."""
     epochs = range(get_epoch(seat.settled), get_epoch(until) + 1)
-    is_leaving = seat.status != SeatStatus.OPEN or is_over(state, block)
+    is_leaving = seat.status != SeatStatus.ACTIVE or is_over(state, block)
     return is_leaving or not all(is_idle(state, seat, epoch) for epoch in epochs)
 
 

@@ -8,7 +8,7 @@ most half of it, and every account may send in the rest.
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.round_seals import get_seal_audits_window, get_seal_round_window
+from touchstone.protocol.spec.game.round_draws import get_draw_audits_window, get_draw_round_window
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.terms import NUMBER_MAX
 from touchstone.protocol.spec.game.timing import compute_draw_window, get_closing_from
@@ -27,20 +27,20 @@ def get_seal_window(state: GameState, call: GameCall, block: int) -> Window | No
     """Returns the first and last block in which a draw can be recorded; None if the call records none, or
     there is nothing to record. The deciding block is the one before the first. `state` is as a call of
     `block` finds it (`get_state_at`)."""
-    if isinstance(call, calls.SealStart):
+    if isinstance(call, calls.DrawStart):
         start = state.start
         return None if start is None else _find_start_window(state, start.beacon_block)
-    if isinstance(call, calls.SealClosing):
+    if isinstance(call, calls.DrawClosing):
         from_block = get_closing_from(state, block)
         return None if from_block is None else compute_draw_window(state, from_block)
-    if not isinstance(call, calls.SealRound | calls.SealAudits) or call.round not in state.rounds:
+    if not isinstance(call, calls.DrawRound | calls.DrawAudits) or call.round not in state.rounds:
         return None
-    get_window = get_seal_round_window if isinstance(call, calls.SealRound) else get_seal_audits_window
+    get_window = get_draw_round_window if isinstance(call, calls.DrawRound) else get_draw_audits_window
     return get_window(state, state.rounds[call.round])
 
 
 def _find_start_window(state: GameState, beacon_block: int) -> Window:
-    return beacon_block + 1, beacon_block + state.limits.seal_blocks
+    return beacon_block + 1, beacon_block + state.bounds.header_blocks
 
 
 def find_turn(state: GameState, account: str, call: GameCall, block: int) -> int:
@@ -59,12 +59,12 @@ def find_turn(state: GameState, account: str, call: GameCall, block: int) -> int
 
 def list_members(state: GameState) -> tuple[str, ...]:
     """Returns the accounts of all seats that were not convicted, in an order that all nodes agree on."""
-    return tuple(sorted({s.account for s in state.seats.values() if s.status != SeatStatus.CLOSED}))
+    return tuple(sorted({s.account for s in state.seats.values() if s.status != SeatStatus.CONVICTED}))
 
 
 def _compute_offset(state: GameState, call: GameCall) -> int:
     """Returns a number that depends on the call, so that each call has its own rotation."""
-    numbers = [getattr(call, name, 0) for name in ("round", "seat", "contest", "ask", "dispute")]
+    numbers = [getattr(call, name, 0) for name in ("round", "seat", "contest", "query", "dispute")]
     ref: StatementRef | None = getattr(call, "statement", None)
     if ref is not None:
         numbers += [ref.round, ref.slot, NUMBER_MAX if ref.draw is None else ref.draw, ref.rank]

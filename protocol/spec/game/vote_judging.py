@@ -26,7 +26,7 @@ def get_vote_flaw(state: GameState, game_round: GameRound, vote: SignedVote, blo
     flaws = {
         "RoundUndone": game_round.phase == RoundPhase.UNDONE,
         "WrongSigner": seat is None or vote.signer != seat.account,
-        "SeatClosed": seat is not None and seat.status == SeatStatus.CLOSED,
+        "SeatIsConvicted": seat is not None and seat.status == SeatStatus.CONVICTED,
         "NotComplete": not vote.is_complete,
         "OtherStatement": not is_about(state, game_round, vote),
         "AlreadyCounted": vote.rank in votes,
@@ -64,7 +64,7 @@ def get_opening_flaw(
     seat = state.seats.get(get_drawn_seat(state, game_round, slot, draw, opening.rank) or 0)
     flaws = {
         "RoundUndone": game_round.phase == RoundPhase.UNDONE,
-        "SeatClosed": seat is None or seat.status == SeatStatus.CLOSED,
+        "SeatIsConvicted": seat is None or seat.status == SeatStatus.CONVICTED,
         "NothingToOpen": vote.word not in OPENED_WORDS,
         "AlreadyOpened": vote.is_opened,
         "DrawUndecided": not is_draw_over(state, game_round, slot, draw, block),

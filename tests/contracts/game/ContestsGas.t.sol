@@ -28,7 +28,7 @@ contract ContestsGasTest is GameWorld {
 
     event Cost(string what, uint256 amount);
 
-    // A path: a leaf, siblings that stand for the rest of its tree, and the root --------------------------------------------
+    // A path: a leaf, siblings that stand for the rest of its tree, and the root
     function _root(bytes32 leaf, uint256 index, uint256 levels, bytes32 salt)
         private
         pure
@@ -97,7 +97,7 @@ contract ContestsGasTest is GameWorld {
             asSeat(solverSeat(slot));
             rounds.commit(task, 0, base, beacon, claimRoots_[slot], SEGMENTS);
         }
-        sealAudits(0);
+        drawAudits(0);
         acceptAll(0);
     }
 
@@ -147,7 +147,7 @@ contract ContestsGasTest is GameWorld {
 
     function _turn(bytes32 id, bytes32[] memory nodes, uint256 child) private {
         cool();
-        IContests(game).answer(task, id, nodes);
+        IContests(game).answerContest(task, id, nodes);
         emit Cost("answer, without 21,000 and its bytes", vm.lastCallGas().gasTotalUsed);
         vm.prank(stranger);
         IContests(game).nameChild(task, id, child, nodes);
@@ -194,7 +194,7 @@ contract ContestsGasTest is GameWorld {
                 rounds.commit(task, round, base, beacon, claimRoots_[slot], SEGMENTS);
             }
             if (round % 2 == 0) {
-                sealAudits(round);
+                drawAudits(round);
                 vote_(round, 0, 0, 0, UNSERVED, false);
                 vote_(round, 0, 0, 1, UNSERVED, false);
                 roll(roundOf(round).closed + terms.windows.auditMax + terms.windows.post);

@@ -14,14 +14,14 @@ abstract contract EvidenceWorld is StatementWorld {
     function seal_(address finder, bytes memory data) internal {
         bytes32 digest = court().digestOf(finder, data);
         vm.prank(finder);
-        court().sealProof(digest);
+        court().commitProof(digest);
     }
 
     function claim(uint256 round, uint256 seat) internal view returns (IEvidence.ClaimAt memory) {
         return IEvidence.ClaimAt(uint32(round), uint32(slotOf(round, seat)));
     }
 
-    // Proofs on claims ----------------------------------------------------------------------------------------------
+    // Proofs on claims
     function startProof(uint256 round, uint256 seat)
         internal
         view
@@ -68,7 +68,7 @@ abstract contract EvidenceWorld is StatementWorld {
         );
     }
 
-    // Proofs on votes -----------------------------------------------------------------------------------------------
+    // Proofs on votes
     function twoVotes(SignedVote memory a, SignedVote memory b) internal view returns (bytes memory) {
         return abi.encodeCall(IEvidence.proveTwoVotes, (task, a, b));
     }

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../../contracts/Types.sol";
 import {Game, Part} from "../../../contracts/game/Game.sol";
-import {DeploymentLimits, NO_DRAW, Proof, StatementRef} from "../../../contracts/game/GameTypes.sol";
+import {DeploymentBounds, NO_DRAW, Proof, StatementRef} from "../../../contracts/game/GameTypes.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
@@ -12,9 +12,9 @@ import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 import {CodeVm, GameWorld} from "./GameWorld.sol";
 
-/// @title Which part has which call, and limits of a deployment that fit their words.
+/// @title Which part has which call, and bounds of a deployment that fit their words.
 contract GameTest is GameWorld {
-    // Parts -----------------------------------------------------------------------------------------------------------
+    // Parts
     function test_fallback_callThatNoPartHas_reverts() public {
         (bool isDone, bytes memory answer) = game.call(abi.encodePacked(bytes4(0xdeadbeef)));
         assertTrue(!isDone, "nobody has it");
@@ -25,26 +25,26 @@ contract GameTest is GameWorld {
     function test_fallback_bareCalls_revert() public {
         (bool isDone,) = game.call("");
         assertTrue(!isDone, "no selector");
-        (isDone,) = game.call{value: 1}(abi.encodeCall(ITasks.limits, ()));
+        (isDone,) = game.call{value: 1}(abi.encodeCall(ITasks.bounds, ()));
         assertTrue(!isDone, "coin");
     }
 
     function test_constructor_aCallOfTwoParts_reverts() public {
         Part[] memory parts = new Part[](2);
         bytes4[] memory selectors = new bytes4[](1);
-        selectors[0] = ITasks.limits.selector;
+        selectors[0] = ITasks.bounds.selector;
         (parts[0], parts[1]) = (Part(address(1), selectors), Part(address(2), selectors));
-        vm.expectRevert(abi.encodeWithSelector(Game.CallTaken.selector, ITasks.limits.selector));
-        new Game(parts, localLimits());
+        vm.expectRevert(abi.encodeWithSelector(Game.CallTaken.selector, ITasks.bounds.selector));
+        new Game(parts, localBounds());
     }
 
     function test_constructor_aPartWithACallTwice_reverts() public {
         Part[] memory parts = new Part[](1);
         bytes4[] memory selectors = new bytes4[](2);
-        (selectors[0], selectors[1]) = (ITasks.limits.selector, ITasks.limits.selector);
+        (selectors[0], selectors[1]) = (ITasks.bounds.selector, ITasks.bounds.selector);
         parts[0] = Part(address(1), selectors);
-        vm.expectRevert(abi.encodeWithSelector(Game.CallTaken.selector, ITasks.limits.selector));
-        new Game(parts, localLimits());
+        vm.expectRevert(abi.encodeWithSelector(Game.CallTaken.selector, ITasks.bounds.selector));
+        new Game(parts, localBounds());
     }
 
     /// @dev A call that runs no code must not pass for one that succeeded.
@@ -53,7 +53,7 @@ contract GameTest is GameWorld {
         bytes4[] memory selectors = new bytes4[](1);
         selectors[0] = ISeats.leave.selector;
         parts[0] = Part(address(0xbeef), selectors);
-        ISeats bare = ISeats(address(new Game(parts, localLimits())));
+        ISeats bare = ISeats(address(new Game(parts, localBounds())));
         vm.expectRevert(abi.encodeWithSelector(Address.AddressEmptyCode.selector, address(0xbeef)));
         bare.leave(TaskId.wrap("task"), 0);
     }
@@ -69,15 +69,15 @@ contract GameTest is GameWorld {
         ISeats(alone).leave(task, solverSeat(0));
         vm.expectRevert(abi.encodeWithSelector(IRefusals.NotModule.selector, alone));
         vm.prank(alone);
-        purse.give(Pots.stakes(task), alone, 1);
+        vault.give(Pots.stakes(task), alone, 1);
     }
 
-    /// @dev What the game calls of itself nobody else may call: no account, no part, not the purse and not the shares.
+    /// @dev What the game calls of itself nobody else may call: no account, no part, not the vault and not the shares.
     function test_ownCalls_ofOthers_areRefused() public {
         begin(2, 6, 3);
         bytes32 place = keccak256(abi.encode(ISettlement.punish.selector, 0));
         address part = address(uint160(uint256(vm.load(game, place))));
-        address[4] memory callers = [stranger, part, address(purse), address(shares)];
+        address[4] memory callers = [stranger, part, address(vault), address(shares)];
         for (uint256 i = 0; i < 4; ++i) {
             bytes memory refusal = abi.encodeWithSelector(IRefusals.NotModule.selector, callers[i]);
             vm.startPrank(callers[i]);
@@ -91,10 +91,10 @@ contract GameTest is GameWorld {
         }
     }
 
-    // Tasks ------------------------------------------------------------------------------------------------------
+    // Tasks
     /// @dev A stake is kept in 96 bits.
-    function test_limits_amountsThatDoNotFit_revert() public {
-        DeploymentLimits memory wanted = localLimits();
+    function test_bounds_amountsThatDoNotFit_revert() public {
+        DeploymentBounds memory wanted = localBounds();
         wanted.amountMax = uint128(type(uint96).max) + 1;
         assertTrue(_made(wanted) == address(0), "too large");
         wanted.amountMax = type(uint96).max;
@@ -102,23 +102,23 @@ contract GameTest is GameWorld {
     }
 
     /// @dev A round counts its blocks from its opening in 24 bits: a window until its beacon, and another one until it closes.
-    function test_limits_windowsThatDoNotFit_revert() public {
-        DeploymentLimits memory wanted = localLimits();
+    function test_bounds_windowsThatDoNotFit_revert() public {
+        DeploymentBounds memory wanted = localBounds();
         wanted.windowMax = 1 << 23;
         assertTrue(_made(wanted) == address(0), "too long");
         wanted.windowMax = (1 << 23) - 1;
         assertTrue(_made(wanted) != address(0), "it fits");
     }
 
-    function _made(DeploymentLimits memory limits) private returns (address made) {
+    function _made(DeploymentBounds memory bounds) private returns (address made) {
         bytes memory code =
-            bytes.concat(CodeVm(address(vm)).getCode("Game.sol:Game"), abi.encode(new Part[](0), limits));
+            bytes.concat(CodeVm(address(vm)).getCode("Game.sol:Game"), abi.encode(new Part[](0), bounds));
         assembly ("memory-safe") {
             made := create(0, add(code, 32), mload(code))
         }
     }
 
-    function test_limits_areTheDeployments() public view {
-        assertEq(abi.encode(tasks.limits()), abi.encode(localLimits()), "limits");
+    function test_bounds_areTheDeployments() public view {
+        assertEq(abi.encode(tasks.bounds()), abi.encode(localBounds()), "bounds");
     }
 }

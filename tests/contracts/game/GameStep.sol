@@ -67,7 +67,7 @@ abstract contract GameStep is GameWorld {
         wanted.stepRoot = Hashing.stepRoot(stepFacts());
     }
 
-    // The program -------------------------------------------------------------------------------------------------
+    // The program
     function stepFacts() internal view returns (StepFacts memory) {
         return _facts;
     }
@@ -123,7 +123,7 @@ abstract contract GameStep is GameWorld {
         return IReferee.NodeProof(number, leaves[number + 2], Trees.path(Trees.hashAll(leaves), number + 2));
     }
 
-    // The data ----------------------------------------------------------------------------------------------------
+    // The data
     /// @dev What stands in the dataset.
     function tokenAt(uint256 index) internal pure returns (uint32) {
         return uint32((index * 7919 + 13) % 65_521);
@@ -170,7 +170,7 @@ abstract contract GameStep is GameWorld {
         return LeafProof(leaves[index], Trees.path(Trees.hashAll(leaves), index));
     }
 
-    // States of the steps -------------------------------------------------------------------------------------------
+    // States of the steps
     /// @dev Leaves of W, m or v of every inner step: 512 elements.
     function stateLeaves(uint32 tensor) internal pure returns (bytes[] memory) {
         bytes memory data = new bytes(2048);
@@ -205,7 +205,7 @@ abstract contract GameStep is GameWorld {
         );
     }
 
-    // The trace ---------------------------------------------------------------------------------------------------
+    // The trace
     /// @dev Bits of an element of a buffer of the trace, the cheat's lie included.
     function elementOf(uint32 buffer, uint32 i) internal view returns (uint32 bits) {
         bits = 0x3b000000 + 1000 * buffer + i;

@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {Limits, StateHeader, TaskId} from "../../../contracts/Types.sol";
 import {DevToken} from "../../../contracts/devnet/DevToken.sol";
 import {
-    DeploymentLimits,
+    DeploymentBounds,
     GameAmounts,
     GameTerms,
     GameWindows,
@@ -18,7 +18,7 @@ import {
 } from "../../../contracts/game/GameTypes.sol";
 import {Part} from "../../../contracts/game/Game.sol";
 import {Modules} from "../../../contracts/game/Module.sol";
-import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
+import {IVault} from "../../../contracts/game/interfaces/IVault.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
@@ -45,7 +45,7 @@ interface CodeVm {
 /// What a member says follows from who it is and where, so it can be made again by whoever must open or prove it.
 abstract contract GameWorld is Test {
     uint256 internal constant FIRST_BLOCK = 1000;
-    uint256 internal constant SEAL_BLOCKS = 200;
+    uint256 internal constant HEADER_BLOCKS = 200;
     bytes internal constant PROOF = "proof";
     bytes internal constant TRAINING = "training";
     uint256 internal constant ACCEPT = uint256(Statements.Word.ACCEPT);
@@ -57,7 +57,7 @@ abstract contract GameWorld is Test {
 
     DevToken internal token;
     RandomnessBook internal randomness;
-    IPurse internal purse;
+    IVault internal vault;
     ITasks internal tasks;
     ISeats internal seatBook;
     IRounds internal rounds;
@@ -92,7 +92,7 @@ abstract contract GameWorld is Test {
         deploy();
     }
 
-    // Deployment --------------------------------------------------------------------------------------------------
+    // Deployment
     function deploy() internal {
         (token, randomness) = (new DevToken(), new RandomnessBook());
         referee = IReferee(create("Referee.sol:Referee", ""));
@@ -100,10 +100,10 @@ abstract contract GameWorld is Test {
         uint256 nonce = vm.getNonce(address(this));
         Part[] memory parts = partsFrom(nonce + 2);
         Modules memory m;
-        (m.purse, m.game, m.randomness) = (IPurse(placeAt(nonce)), placeAt(nonce + 1), randomness);
+        (m.vault, m.game, m.randomness) = (IVault(placeAt(nonce)), placeAt(nonce + 1), randomness);
         m.shares = IShares(placeAt(nonce + 2 + parts.length));
-        purse = IPurse(create("Purse.sol:Purse", abi.encode(token, m.game, m.shares)));
-        game = create("Game.sol:Game", abi.encode(parts, localLimits()));
+        vault = IVault(create("Vault.sol:Vault", abi.encode(token, m.game, m.shares)));
+        game = create("Game.sol:Game", abi.encode(parts, localBounds()));
         for (uint256 i = 0; i < parts.length; ++i) {
             bool isJudging = keccak256(bytes(artifacts[i])) == keccak256("Steps.sol:Steps");
             _parts.push(parts[i].code);
@@ -116,7 +116,7 @@ abstract contract GameWorld is Test {
         settlement = ISettlement(game);
         for (uint256 i = 0; i < people.length; ++i) {
             vm.prank(people[i]);
-            token.approve(address(purse), type(uint256).max);
+            token.approve(address(vault), type(uint256).max);
         }
     }
 
@@ -142,7 +142,7 @@ abstract contract GameWorld is Test {
             "Rounds.sol:Rounds",
             "Votes.sol:Votes",
             "Settlement.sol:Settlement",
-            "Asks.sol:Asks",
+            "Queries.sol:Queries",
             "Disputes.sol:Disputes",
             "Steps.sol:Steps",
             "Evidence.sol:Evidence",
@@ -168,11 +168,11 @@ abstract contract GameWorld is Test {
         return vm.computeCreateAddress(address(this), nonce);
     }
 
-    // Terms -------------------------------------------------------------------------------------------------------
-    /// @dev As `protocol/spec/game/presets.py`, LIMITS_LOCAL.
-    function localLimits() internal pure returns (DeploymentLimits memory) {
+    // Terms
+    /// @dev As `protocol/spec/game/presets.py`, BOUNDS_LOCAL.
+    function localBounds() internal pure returns (DeploymentBounds memory) {
         GameWindows memory least = GameWindows(1, 1, 10, 10, 12, 2, 4, 76, 6);
-        return DeploymentLimits(least, 1_000_000, 1, 1 << 90, 200, 50, 1);
+        return DeploymentBounds(least, 1_000_000, 1, 1 << 90, 200, 50, 1);
     }
 
     /// @dev WINDOWS_LOCAL: delay, drawGrid, trainMin, trainMax, auditMax, post, respond, dispute, ask.
@@ -190,7 +190,7 @@ abstract contract GameWorld is Test {
             droppedFee: 40,
             unservedFee: 90,
             contestBond: 50,
-            askBond: 20,
+            queryBond: 20,
             disputeBond: 30,
             finderCap: 120
         });
@@ -223,7 +223,7 @@ abstract contract GameWorld is Test {
         behind[root] = [wanted.initialWeightsRoot, wanted.zeroRoot];
     }
 
-    // People ------------------------------------------------------------------------------------------------------
+    // People
     /// @dev An account with a key and tokens.
     function person(string memory name) internal returns (address account) {
         uint256 key = uint256(keccak256(bytes(name)));
@@ -231,9 +231,9 @@ abstract contract GameWorld is Test {
         if (keyOf[account] != 0) return account;
         keyOf[account] = key;
         people.push(account);
-        if (address(purse) == address(0)) return account;
+        if (address(vault) == address(0)) return account;
         vm.prank(account);
-        token.approve(address(purse), type(uint256).max);
+        token.approve(address(vault), type(uint256).max);
     }
 
     /// @dev Credit from outside.
@@ -241,7 +241,7 @@ abstract contract GameWorld is Test {
         if (wei_ == 0) return;
         token.mint(account, wei_);
         vm.prank(account);
-        purse.deposit(wei_);
+        vault.deposit(wei_);
     }
 
     function join(SeatRole role, string memory name, uint256 stakeWei) internal returns (uint256 seat) {
@@ -282,14 +282,14 @@ abstract contract GameWorld is Test {
     }
 
     function creditOf(uint256 seat) internal view returns (uint256) {
-        return purse.creditOf(accountOf(seat));
+        return vault.creditOf(accountOf(seat));
     }
 
     function asSeat(uint256 seat) internal {
         vm.prank(accountOf(seat));
     }
 
-    // Clock -------------------------------------------------------------------------------------------------------
+    // Clock
     /// @dev Where the task stands, field by field.
     function lineNow()
         internal
@@ -298,7 +298,7 @@ abstract contract GameWorld is Test {
             uint256 next,
             uint256 live,
             uint256 frozenTo,
-            uint256 standsSince,
+            uint256 pausedSince,
             uint256 startBlock,
             bool isHalted,
             bytes32 root
@@ -307,7 +307,7 @@ abstract contract GameWorld is Test {
         IRounds.Line memory line;
         (line, root) = rounds.lineOf(task);
         (next, live, frozenTo) = (line.nextRound, line.live, line.frozenTo);
-        (standsSince, startBlock, isHalted) = (line.standsSince, line.startBlock, line.isHalted);
+        (pausedSince, startBlock, isHalted) = (line.pausedSince, line.startBlock, line.isHalted);
     }
 
     function now_() internal view returns (uint256) {
@@ -323,12 +323,12 @@ abstract contract GameWorld is Test {
         vm.roll(now_() + blocks);
     }
 
-    // Rounds ------------------------------------------------------------------------------------------------------
+    // Rounds
     function startRounds() internal {
         rounds.start(task);
         (,,,, uint256 startBlock,,) = lineNow();
         roll(startBlock + 1);
-        rounds.sealStart(task, PROOF);
+        rounds.drawStart(task, PROOF);
     }
 
     function roundOf(uint256 round) internal view returns (RoundView memory) {
@@ -379,11 +379,11 @@ abstract contract GameWorld is Test {
     }
 
     /// @dev Draws a round in the first block that can.
-    function sealAudits(uint256 round) internal {
+    function drawAudits(uint256 round) internal {
         uint256 closed = roundOf(round).closed;
         if (closed == 0) closed = close(round);
         roll(drawBlock(closed) + 1);
-        rounds.sealAudits(task, round, PROOF);
+        rounds.drawAudits(task, round, PROOF);
     }
 
     function bitsOf(uint256 count) internal pure returns (uint64) {
@@ -441,11 +441,11 @@ abstract contract GameWorld is Test {
 
     /// @dev Posts all that can be merged, signed by all seats of the pool.
     function postAll(uint256 round) internal {
-        uint64 merged = rounds.fatesOf(task, round).mergeable;
+        uint64 merged = rounds.statusesOf(task, round).mergeable;
         post(round, merged, rootAfter(round), roundOf(round).pool);
     }
 
-    // Claims ------------------------------------------------------------------------------------------------------
+    // Claims
     /// @dev A training state; with b = 0 where the round starts from, moments reset.
     function stateAt(uint256 round, uint256 seat, uint256 boundary)
         internal
@@ -529,7 +529,7 @@ abstract contract GameWorld is Test {
         return Hashing.claimRoot(Trees.root(claimLeaves(round, seat)), segmentsOf(round, seat));
     }
 
-    // Votes -------------------------------------------------------------------------------------------------------
+    // Votes
     /// @dev EIP-712, as wallets do it.
     function digestOf(bytes32 structHash) internal view returns (bytes32) {
         bytes32 domainType =
@@ -660,7 +660,7 @@ abstract contract GameWorld is Test {
         }
     }
 
-    // Plays -------------------------------------------------------------------------------------------------------
+    // Plays
     /// @dev A task, its members, and round 0 open.
     function begin(uint256 solvers, uint256 verifiers, uint256 whistleblowers) internal {
         begin(soundTerms(), solvers, verifiers, whistleblowers);
@@ -677,7 +677,7 @@ abstract contract GameWorld is Test {
     /// @dev All commit, the draw is sealed.
     function playToDraw(uint256 round) internal {
         commitAll(round);
-        sealAudits(round);
+        drawAudits(round);
     }
 
     /// @dev From OPEN to the posted root: the next round opens where there is one.
@@ -710,9 +710,9 @@ abstract contract GameWorld is Test {
     /// @dev The end of a play: all settle, are paid out, the task closes, everybody withdraws, and nothing is left anywhere.
     function windUp() internal {
         assertBooks();
-        (uint256 next,,, uint256 standsSince,,,) = lineNow();
+        (uint256 next,,, uint256 pausedSince,,,) = lineNow();
         if (next != 0) passDuties();
-        if (!rounds.isOver(task)) roll(standsSince + terms.windows.dispute);
+        if (!rounds.isOver(task)) roll(pausedSince + terms.windows.dispute);
         if (next != 0) settleAll(next - 1);
         for (uint256 role = 1; role <= 3; ++role) {
             uint256[] memory seats = seatsOf[SeatRole(role)];
@@ -723,41 +723,41 @@ abstract contract GameWorld is Test {
         tasks.closeTask(task);
         assertBooks();
         for (uint256 i = 0; i < pots.length; ++i) {
-            assertEq(purse.potOf(pots[i]), 0, "nothing is left in any pot");
+            assertEq(vault.potOf(pots[i]), 0, "nothing is left in any pot");
         }
         withdrawAll();
     }
 
     function withdrawAll() internal {
         for (uint256 i = 0; i < people.length; ++i) {
-            if (purse.creditOf(people[i]) == 0) continue;
+            if (vault.creditOf(people[i]) == 0) continue;
             vm.prank(people[i]);
-            purse.withdraw();
+            vault.withdraw();
         }
-        if (purse.burnPending() != 0) purse.burn();
-        assertEq(token.balanceOf(address(purse)), unclaimedWei(), "no token is left but for revenue");
+        if (vault.burnPending() != 0) vault.burn();
+        assertEq(token.balanceOf(address(vault)), unclaimedWei(), "no token is left but for revenue");
     }
 
     /// @dev What lies there for holders of shares.
     function unclaimedWei() internal view returns (uint256 sumWei) {
         for (uint256 i = 0; i < revenuePots.length; ++i) {
-            sumWei += purse.potOf(revenuePots[i]);
+            sumWei += vault.potOf(revenuePots[i]);
         }
     }
 
-    /// @dev The purse holds what its books say.
+    /// @dev The vault holds what its books say.
     function assertBooks() internal view {
-        uint256 sumWei = purse.burnPending() + unclaimedWei();
+        uint256 sumWei = vault.burnPending() + unclaimedWei();
         for (uint256 i = 0; i < people.length; ++i) {
-            sumWei += purse.creditOf(people[i]);
+            sumWei += vault.creditOf(people[i]);
         }
         for (uint256 i = 0; i < pots.length; ++i) {
-            sumWei += purse.potOf(pots[i]);
+            sumWei += vault.potOf(pots[i]);
         }
-        assertEq(sumWei, token.balanceOf(address(purse)), "books and tokens agree");
+        assertEq(sumWei, token.balanceOf(address(vault)), "books and tokens agree");
     }
 
-    // Convictions -------------------------------------------------------------------------------------------------
+    // Convictions
     function claimRef(uint256 round, uint256 slot) internal pure returns (StatementRef memory) {
         return StatementRef(uint32(round), uint32(slot), NO_DRAW, 0);
     }
@@ -783,7 +783,7 @@ abstract contract GameWorld is Test {
     /// @dev As at the beginning of a transaction: nothing of the contracts counts as read.
     function cool() internal {
         vm.cool(game);
-        vm.cool(address(purse));
+        vm.cool(address(vault));
         for (uint256 i = 0; i < _parts.length; ++i) {
             vm.cool(_parts[i]);
         }

@@ -6,7 +6,7 @@ import {GameWorld} from "./GameWorld.sol";
 
 /// @title Who sits in the pools that are frozen for rounds.
 contract PoolFreezingTest is GameWorld {
-    // Modules ----------------------------------------------------------------------------------------------------
+    // Modules
     function test_poolOf_frozenPools_areBitmaps() public {
         begin(2, 6, 3);
         uint256[] memory words = seatBook.poolOf(task, SeatRole.VERIFIER, roundOf(0).verifiers);

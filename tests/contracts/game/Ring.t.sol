@@ -77,8 +77,8 @@ contract RingTest is GameWorld {
         address account = address(uint160(uint256(role) << 16 | number));
         token.mint(account, 600);
         vm.startPrank(account);
-        token.approve(address(purse), 600);
-        purse.deposit(600);
+        token.approve(address(vault), 600);
+        vault.deposit(600);
         seatBook.join(task, role, 600);
         vm.stopPrank();
     }

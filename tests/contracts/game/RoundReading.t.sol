@@ -5,7 +5,7 @@ import {TaskId} from "../../../contracts/Types.sol";
 import {GameWindows, Phase} from "../../../contracts/game/GameTypes.sol";
 import {Module, Modules} from "../../../contracts/game/Module.sol";
 import {RoundReading} from "../../../contracts/game/RoundReading.sol";
-import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
+import {IVault} from "../../../contracts/game/interfaces/IVault.sol";
 import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {IRandomness} from "../../../contracts/interfaces/IRandomness.sol";
 import {Test} from "../Test.sol";
@@ -16,14 +16,14 @@ contract RoundReadingTest is RoundReading, Test {
     GameWindows private _windows;
 
     constructor()
-        Module(Modules(IPurse(address(0)), address(0), IShares(address(0)), IRandomness(address(0))))
+        Module(Modules(IVault(address(0)), address(0), IShares(address(0)), IRandomness(address(0))))
     {}
 
     function setUp() public {
         (_windows.delay, _windows.drawGrid) = (1, 8);
         (_windows.trainMin, _windows.trainMax) = (40, 80);
-        (_windows.auditMax, _windows.post, _windows.dispute, _windows.ask) = (30, 6, 200, 720);
-        _limits.sealBlocks = 200;
+        (_windows.auditMax, _windows.post, _windows.dispute, _windows.query) = (30, 6, 200, 720);
+        _bounds.headerBlocks = 200;
         (_round.opened, _round.sharded) = (1003, 1003);
     }
 

@@ -7,7 +7,7 @@ import {GameWorld} from "./GameWorld.sol";
 
 /// @title What is read of rounds and of the pools that are held for them.
 contract RoundsTest is GameWorld {
-    // Views ------------------------------------------------------------------------------------------------------
+    // Views
     function test_factsOf_roundsWhoseSolverLeft() public {
         begin(3, 6, 3);
         asSeat(verifierSeat(3));

@@ -7,7 +7,7 @@ import {GameWorld} from "./GameWorld.sol";
 
 /// @title Numbers of seats that fill words.
 contract SeatMembershipTest is GameWorld {
-    // Joining ----------------------------------------------------------------------------------------------------
+    // Joining
     /// @dev 1,024 numbers of an auditor role; words of 256.
     function test_join_auditors_fillWords() public {
         postTask(soundTerms());
@@ -15,8 +15,8 @@ contract SeatMembershipTest is GameWorld {
             address account = address(uint160(0x10000 + i));
             token.mint(account, 600);
             vm.startPrank(account);
-            token.approve(address(purse), 600);
-            purse.deposit(600);
+            token.approve(address(vault), 600);
+            vault.deposit(600);
             assertEq(seatBook.join(task, SeatRole.VERIFIER, 600), 0x20000 + i, "in order");
             vm.stopPrank();
         }

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../../contracts/Types.sol";
 import {DevToken} from "../../../contracts/devnet/DevToken.sol";
-import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
+import {IVault} from "../../../contracts/game/interfaces/IVault.sol";
 import {IShares, ITaskShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {ISharesToken, SharesWorld} from "./SharesWorld.sol";
@@ -41,26 +41,26 @@ contract CallingToken is DevToken {
 
 /// @title A holder of shares that tries to be paid twice while it is being paid.
 contract GreedyHolder {
-    IPurse private immutable _purse;
+    IVault private immutable _vault;
     IShares private immutable _shares;
     TaskId private immutable _task;
     uint256 public calls;
     uint256 public gains;
 
-    constructor(IPurse purse, IShares shares, TaskId task) {
-        (_purse, _shares, _task) = (purse, shares, task);
+    constructor(IVault vault, IShares shares, TaskId task) {
+        (_vault, _shares, _task) = (vault, shares, task);
     }
 
     function takeOut() external {
         _shares.claimRevenue(_task, address(this));
-        _purse.withdraw();
+        _vault.withdraw();
     }
 
     function received() external {
         ++calls;
         _try(address(_shares), abi.encodeCall(IShares.claimRevenue, (_task, address(this))));
-        _try(address(_purse), abi.encodeCall(IPurse.withdraw, ()));
-        _try(address(_purse), abi.encodeCall(IPurse.deposit, (1)));
+        _try(address(_vault), abi.encodeCall(IVault.withdraw, ()));
+        _try(address(_vault), abi.encodeCall(IVault.deposit, (1)));
         _try(address(_shares), abi.encodeCall(IShares.payRevenue, (_task, 1)));
         _try(address(_shares), abi.encodeCall(IShares.haltByVote, (_task)));
         _try(address(_shares), abi.encodeCall(IShares.mint, (_task, address(this), 1)));
@@ -84,10 +84,10 @@ contract SharesMoneyAttacksTest is SharesWorld {
     }
 
     function pot() private view returns (uint256) {
-        return purse.potOf(Pots.revenue(task));
+        return vault.potOf(Pots.revenue(task));
     }
 
-    // Odd addresses -----------------------------------------------------------------------------------------------
+    // Odd addresses
     /// @dev Shares that somebody throws away keep their part of revenue. All others are paid as before, and every seat settles.
     function test_transfer_toOddAddresses_takesNothingFromOthers() public {
         settleEpoch();
@@ -97,7 +97,7 @@ contract SharesMoneyAttacksTest is SharesWorld {
             address(1),
             address(found),
             address(shares),
-            address(purse),
+            address(vault),
             vm.computeCreateAddress(address(shares), 1)
         ];
         address from = accountOf(solverSeat(0));
@@ -115,7 +115,7 @@ contract SharesMoneyAttacksTest is SharesWorld {
         assertEq(sumWei + claimable(), 3 * supply, "and others theirs");
         for (uint256 i = 0; i < odd.length; ++i) {
             shares.claimRevenue(task, odd[i]);
-            assertEq(purse.creditOf(odd[i]), 3 * part, "credit, wherever that is");
+            assertEq(vault.creditOf(odd[i]), 3 * part, "credit, wherever that is");
         }
         for (uint256 i = 0; i < people.length; ++i) {
             if (found.claimableOf(people[i]) != 0) shares.claimRevenue(task, people[i]);
@@ -152,7 +152,7 @@ contract SharesMoneyAttacksTest is SharesWorld {
         assertEq(found.balanceOf(stranger), 0, "nothing came");
     }
 
-    // Permits -----------------------------------------------------------------------------------------------------
+    // Permits
     function _permit(ISharesToken found, address owner, address spender, uint256 value)
         private
         view
@@ -193,12 +193,12 @@ contract SharesMoneyAttacksTest is SharesWorld {
         IPermits(otherToken).permit(owner, stranger, held, type(uint256).max, v, r, s);
     }
 
-    // Calling back ------------------------------------------------------------------------------------------------
+    // Calling back
     /// @dev A payment token that calls its receiver back pays it once.
     function test_withdraw_ofATokenThatCallsBack_paysOnce() public {
         settleEpoch();
         ISharesToken found = sharesToken();
-        GreedyHolder greedy = new GreedyHolder(purse, shares, task);
+        GreedyHolder greedy = new GreedyHolder(vault, shares, task);
         address from = accountOf(solverSeat(0));
         uint256 held = found.balanceOf(from);
         vm.prank(from);
@@ -209,17 +209,17 @@ contract SharesMoneyAttacksTest is SharesWorld {
         assertEq(greedy.calls(), 1, "it was called");
         assertEq(greedy.gains(), 0, "and got nothing more");
         assertEq(token.balanceOf(address(greedy)), 5 * held, "its part");
-        assertEq(purse.creditOf(address(greedy)), 0, "once");
+        assertEq(vault.creditOf(address(greedy)), 0, "once");
         assertEq(pot(), claimable(), "the rest is the others'");
         assertBooks();
     }
 
-    // Odd amounts -------------------------------------------------------------------------------------------------
+    // Odd amounts
     /// @dev Whatever was minted, moved, voted with, paid in and claimed before: the next seat settles, and no holder has more than there is.
     function testFuzz_mint_afterAnything_neverReverts(uint256 seed) public {
         postTask(sharesTerms());
         ISharesToken found = sharesToken();
-        address[4] memory holders = [stranger, submitter, address(purse), address(0)];
+        address[4] memory holders = [stranger, submitter, address(vault), address(0)];
         uint256 supply;
         for (uint256 i = 0; i < 40; ++i) {
             seed = uint256(keccak256(abi.encode(seed)));
@@ -286,7 +286,7 @@ contract SharesMoneyAttacksTest is SharesWorld {
         assertEq(found.votesOf(stranger), MOST_SHARES + 1, "whole");
     }
 
-    // Clones ------------------------------------------------------------------------------------------------------
+    // Clones
     /// @dev The argument of a clone ends with bytes of zero where the task's id does.
     function testFuzz_task_ofAnyId(bytes32 id, uint8 zeros) public {
         id = bytes32(uint256(id) >> zeros << zeros);

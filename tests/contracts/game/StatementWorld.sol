@@ -59,7 +59,7 @@ abstract contract StatementWorld is GameWorld {
         }
     }
 
-    // States ------------------------------------------------------------------------------------------------------
+    // States
     function bitsOf(uint256 seat, uint256 boundary, uint256 tensor) internal pure returns (uint32) {
         uint256 moved = boundary == 0 ? 0 : boundary * 0x1000 + (seat & 0xffff) * 16;
         return uint32([uint256(0x3f800000), 0x3a000000, 0x38000000][tensor] + moved);
@@ -129,7 +129,7 @@ abstract contract StatementWorld is GameWorld {
         return state;
     }
 
-    // The auditor's own end -----------------------------------------------------------------------------------------
+    // The auditor's own end
     function ownLeafOf(uint256 seat, uint256 boundary, uint256 tensor, uint256 index)
         internal
         view
@@ -171,7 +171,7 @@ abstract contract StatementWorld is GameWorld {
         return Hashing.stateRoot(ownStateAt(round, solver, segment + 1));
     }
 
-    // The work --------------------------------------------------------------------------------------------------------
+    // The work
     function deltaOf(uint256 seat, uint256 index) internal view returns (bytes memory delta) {
         Twist twist = twists[seat];
         bool isOk;
@@ -199,7 +199,7 @@ abstract contract StatementWorld is GameWorld {
         return twists[seat] == Twist.CARRIED ? bytes32("another") : super.carriedRoot(round, seat);
     }
 
-    // Openings --------------------------------------------------------------------------------------------------------
+    // Openings
     function boundaryProof(uint256 round, uint256 seat, uint256 boundary)
         internal
         view
@@ -255,7 +255,7 @@ abstract contract StatementWorld is GameWorld {
         );
     }
 
-    // Statements ------------------------------------------------------------------------------------------------------
+    // Statements
     function sign(Statements.Vote memory vote, address account)
         internal
         view

@@ -10,7 +10,7 @@ import {GameWorld} from "./GameWorld.sol";
 
 /// @title Tasks are announced, posted, paid for and closed.
 contract TasksTest is GameWorld {
-    // Tasks ------------------------------------------------------------------------------------------------------
+    // Tasks
     function test_announce_address_isKept() public {
         vm.expectEmit(true, true, true, true, address(tasks));
         emit ITasks.Announced(stranger, "https://node", "certificate");
@@ -31,13 +31,13 @@ contract TasksTest is GameWorld {
         task = tasks.postTask(wanted, TRAINING);
         assertEq(TaskId.unwrap(task), TaskId.unwrap(id), "id");
         assertEq(abi.encode(tasks.termsOf(task)), abi.encode(wanted), "terms");
-        assertEq(purse.potOf(Pots.escrow(task)), 2560, "escrow");
-        assertEq(purse.creditOf(submitter), 0, "taken");
+        assertEq(vault.potOf(Pots.escrow(task)), 2560, "escrow");
+        assertEq(vault.creditOf(submitter), 0, "taken");
         assertTrue(!tasks.isClosed(task), "open");
         assertEq(tasks.domainOf(task), Hashing.domain(block.chainid, address(tasks), task), "domain");
         (,,, uint256 since,,, bytes32 root) = lineNow();
         assertEq(root, Hashing.outerRoot("weights", "zero"), "root");
-        assertEq(since, FIRST_BLOCK, "stands since");
+        assertEq(since, FIRST_BLOCK, "paused since");
         vm.expectRevert(abi.encodeWithSelector(ITasks.TaskExists.selector, id));
         vm.prank(submitter);
         tasks.postTask(wanted, TRAINING);

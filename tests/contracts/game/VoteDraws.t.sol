@@ -7,7 +7,7 @@ import {GameWorld} from "./GameWorld.sol";
 
 /// @title Which seat and segment the place of a vote names.
 contract VoteDrawsTest is GameWorld {
-    // Drawing ----------------------------------------------------------------------------------------------------
+    // Drawing
     /// @dev Against the library: six draws in a pool of seven.
     function test_drawnOf_everyRank_isTheLibrarys() public {
         begin(3, 7, 3);

@@ -8,7 +8,7 @@ import {GameWorld} from "./GameWorld.sol";
 
 /// @title Majorities of merge signatures, other contracts' calls, and gas.
 contract VotesTest is GameWorld {
-    // Majorities -------------------------------------------------------------------------------------------------
+    // Majorities
     /// @dev Of whom the signatures count, and that more than half must.
     function test_post_signers_areCounted() public {
         begin(3, 6, 3);
@@ -44,7 +44,7 @@ contract VotesTest is GameWorld {
         rounds.post(task, 0, 7, "root", signers, signatures);
     }
 
-    // Gas --------------------------------------------------------------------------------------------------------
+    // Gas
     /// @dev Figures of the call alone: what the transaction's data cost comes on top.
     function _measure(uint256 solvers, uint256 round) private returns (uint256 commitGas, uint256 postGas) {
         GameTerms memory wanted = soundTerms();
@@ -63,7 +63,7 @@ contract VotesTest is GameWorld {
         for (uint256 i = 2; i < solvers; ++i) {
             commit(round, solverSeat(i));
         }
-        sealAudits(round);
+        drawAudits(round);
         IVotes.HandedVote[] memory all = acceptances(round);
         bytes memory signatures = signMerge(round, bitsOf(solvers), "root", bitsOf(solvers));
         // Directly, as a node does.

@@ -19,10 +19,10 @@ contract ToleranceGasTest is Test {
         Tolerance.Leaf memory replayed = StateLeaf.filled(0x3d000000, 0x3a000000, 0x33000000);
         Tolerance.Leaf memory claimed = StateLeaf.filled(0x3d000001, 0x3a000001, 0x33000001);
         uint256 before = gasleft();
-        bool isBeyond =
-            Tolerance.isLeafBeyond(claimed, replayed, Limits(1 << 50, 1, 1 << 50, 1, 1 << 50, 1), RATE);
+        bool exceedsLimits =
+            Tolerance.doesLeafExceed(claimed, replayed, Limits(1 << 50, 1, 1 << 50, 1, 1 << 50, 1), RATE);
         uint256 used = before - gasleft();
-        assertTrue(!isBeyond, "every number of every element differs, and is compared");
+        assertTrue(!exceedsLimits, "every number of every element differs, and is compared");
         assertTrue(used < GAS_OF_LEAF, string.concat("gas ", vm.toString(used)));
     }
 }

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {StateHeader, TaskId} from "../../../contracts/Types.sol";
 import {GameTerms, GameWindows, SeatRole, SeatStatus} from "../../../contracts/game/GameTypes.sol";
-import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
+import {IQueries} from "../../../contracts/game/interfaces/IQueries.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IDisputes} from "../../../contracts/game/interfaces/IDisputes.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
@@ -66,7 +66,7 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         _mergeHonest();
     }
 
-    // Modules -----------------------------------------------------------------------------------------------------
+    // Modules
     /// @dev With FUZZ_CODE set, the file "Name.json" of that folder: ./dev fuzz compiles no contract.
     function codePath(string memory artifact) internal view override returns (string memory) {
         string memory folder = vm.envOr("FUZZ_CODE", string(""));
@@ -79,8 +79,8 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         return string.concat(folder, "/", string(name), ".json");
     }
 
-    function asking() internal view returns (IAsks) {
-        return IAsks(game);
+    function querying() internal view returns (IQueries) {
+        return IQueries(game);
     }
 
     function disputing() internal view returns (IDisputes) {
@@ -91,7 +91,7 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         return IContests(game);
     }
 
-    // Dice --------------------------------------------------------------------------------------------------------
+    // Dice
     function shake(uint256 seed) internal {
         _state = uint256(keccak256(abi.encode(_state, seed, now_())));
     }
@@ -111,7 +111,7 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         return uint256(keccak256(abi.encode(lapSeed, what))) % sides;
     }
 
-    // Laps --------------------------------------------------------------------------------------------------------
+    // Laps
     function beginLap() internal {
         ++lap;
         lapSeed = keccak256(abi.encode(lapSeed, _state, lap));
@@ -129,7 +129,7 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         }
     }
 
-    // What stays as it is for a lap, asked once ----------------------------------------------------------------------
+    // What stays as it is for a lap, asked once
     function _recall() private {
         _honest = 0;
         for (uint256 role = 1; role <= 3; ++role) {
@@ -195,13 +195,13 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         // No bond may be larger than the smallest stake.
         bool isPoor = fixedDice(6, 6) == 0;
         if (isPoor || fixedDice(4, 4) == 0) {
-            (t.amounts.askBond, t.amounts.disputeBond, t.amounts.contestBond) = (1, 1, 1);
+            (t.amounts.queryBond, t.amounts.disputeBond, t.amounts.contestBond) = (1, 1, 1);
         }
         if (fixedDice(5, 4) == 0) t.amounts.finderCap = 0;
         if (isPoor) (t.amounts.solverStake, t.amounts.auditorStake) = (1, 1);
     }
 
-    // States, hashed once -----------------------------------------------------------------------------------------
+    // States, hashed once
     function _makeStates(uint256 number) private {
         uint256 seat = solverSeat(number);
         for (uint256 boundary = 1; boundary <= SEGMENTS; ++boundary) {
@@ -293,7 +293,7 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         return super.carriedRoot(round, seat);
     }
 
-    // Samples of the step at hand, read once ----------------------------------------------------------------------
+    // Samples of the step at hand, read once
     function rowStart(uint256 row) internal view override returns (uint256) {
         return _rowStarts[row];
     }
@@ -302,7 +302,7 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         (_rowStarts[0], _rowStarts[1]) = (super.rowStart(0), super.rowStart(1));
     }
 
-    // The merge of round 0 ----------------------------------------------------------------------------------------
+    // The merge of round 0
     function _zeroLeaves() private pure returns (bytes32[] memory leaves) {
         leaves = new bytes32[](LEAVES);
         for (uint256 i = 0; i < LEAVES; ++i) {
@@ -409,7 +409,7 @@ abstract contract Arena is GameStep, EvidenceWorld, Ghost {
         }
     }
 
-    // Calls -------------------------------------------------------------------------------------------------------
+    // Calls
     /// @dev A call that may be refused.
     function attempt(address from, address to, bytes memory data) internal returns (bool isDone) {
         vm.prank(from);

@@ -34,7 +34,7 @@ abstract contract Course is Arena {
     /// @dev Every open question whose answer is due from somebody honest is answered before a block passes.
     function passTo(uint256 block_) internal virtual;
 
-    // Claims ------------------------------------------------------------------------------------------------------
+    // Claims
     function liveRound() internal view returns (bool isLive, uint256 round) {
         (, uint256 live,,,,,) = lineNow();
         return (live != 0, live == 0 ? 0 : live - 1);
@@ -64,7 +64,7 @@ abstract contract Course is Arena {
         return attempt(accountOf(seat), address(rounds), data);
     }
 
-    // Votes -------------------------------------------------------------------------------------------------------
+    // Votes
     /// @dev Who is drawn there. A draw is final: the contract is asked until it names somebody, and again where a vote is made (`voteAt`).
     function placeAt(uint256 round, uint256 slot, uint256 draw, uint256 rank)
         internal
@@ -116,7 +116,7 @@ abstract contract Course is Arena {
     /// @dev A vote of somebody honest or not that is due and not opened yet; a cheat may hold it back, or hand in a copy of another's.
     function voteOne(uint256 round, bool isLate, bool honest) internal returns (bool) {
         RoundView memory view_ = roundOf(round);
-        if (!view_.isSealed || view_.phase == Phase.UNDONE || isLate && view_.lateFrom == 0) return false;
+        if (!view_.isDrawn || view_.phase == Phase.UNDONE || isLate && view_.lateFrom == 0) return false;
         recallPool(round, view_.pool);
         uint256 draws = isLate ? 1 : terms.draws;
         uint256 count = Slots.idsOf(view_.pool).length * draws * 3;
@@ -145,7 +145,7 @@ abstract contract Course is Arena {
     /// @dev What a cheat would hand in of another's: the same fields under its own name.
     function copyOne() internal returns (bool) {
         (bool isLive, uint256 round) = liveRound();
-        if (!isLive || !roundOf(round).isSealed) return false;
+        if (!isLive || !roundOf(round).isDrawn) return false;
         uint256 slot = dice(Slots.idsOf(roundOf(round).pool).length);
         (Place memory from, Place memory to) = (placeAt(round, slot, 0, 0), placeAt(round, slot, 0, 1));
         if (from.seat == 0 || to.seat == 0) return false;
@@ -163,19 +163,19 @@ abstract contract Course is Arena {
         return true;
     }
 
-    // Roots -------------------------------------------------------------------------------------------------------
+    // Roots
     /// @dev Honest: right over what can be merged and has an encoding, signed by all; otherwise wrong and signed by cheats alone.
     function postOne(bool honest) internal returns (bool) {
         (bool isLive, uint256 round) = liveRound();
         if (!isLive) return false;
         RoundView memory view_ = roundOf(round);
-        uint64 merged = rounds.fatesOf(task, round).mergeable;
+        uint64 merged = rounds.statusesOf(task, round).mergeable;
         uint64 signers;
         uint256[] memory seats = Slots.idsOf(view_.pool);
         for (uint256 slot = 0; slot < seats.length; ++slot) {
             if (round == 0 && twists[seats[slot]] == Twist.SCALE) merged &= ~uint64(1 << slot);
             bool isSigning = honest || !isHonest(seats[slot]);
-            if (isSigning && seatBook.seatAt(task, seats[slot]).status != SeatStatus.CLOSED) {
+            if (isSigning && seatBook.seatAt(task, seats[slot]).status != SeatStatus.CONVICTED) {
                 signers |= uint64(1 << (seats[slot] & 0xffff));
             }
         }
@@ -190,7 +190,7 @@ abstract contract Course is Arena {
         return round != 0 || view_.root == rootOver(view_.merged, true);
     }
 
-    // The course --------------------------------------------------------------------------------------------------
+    // The course
     /// @dev One thing that is due, or else time up to what is due next. False: the task is over.
     function advance() internal returns (bool) {
         (, uint256 live,,, uint256 startBlock, bool isHalted,) = lineNow();
@@ -200,7 +200,7 @@ abstract contract Course is Arena {
             return true;
         }
         if (isHalted || rounds.isOver(task)) return false;
-        if (startBlock == 0 || now_() > startBlock + SEAL_BLOCKS) {
+        if (startBlock == 0 || now_() > startBlock + HEADER_BLOCKS) {
             // Too few are left: the task stands until it is over.
             if (!attempt(stranger, address(rounds), abi.encodeCall(IRounds.start, (task)))) {
                 passTo(now_() + terms.windows.dispute);
@@ -208,9 +208,9 @@ abstract contract Course is Arena {
             return true;
         }
         bool isWithheld = dice(16) == 0;
-        passTo(isWithheld ? startBlock + SEAL_BLOCKS + 1 : _later(startBlock + 1, now_()));
-        bool isSealed = attempt(stranger, address(rounds), abi.encodeCall(IRounds.sealStart, (task, PROOF)));
-        if (!isSealed && !isWithheld) passTo(startBlock + SEAL_BLOCKS + 1);
+        passTo(isWithheld ? startBlock + HEADER_BLOCKS + 1 : _later(startBlock + 1, now_()));
+        bool isDrawn = attempt(stranger, address(rounds), abi.encodeCall(IRounds.drawStart, (task, PROOF)));
+        if (!isDrawn && !isWithheld) passTo(startBlock + HEADER_BLOCKS + 1);
         return true;
     }
 
@@ -220,13 +220,13 @@ abstract contract Course is Arena {
         if (view_.closed == 0) return _close(round, view_);
         uint256 drawn = drawBlock(view_.closed) + 1;
         uint256 reserves = view_.closed + terms.windows.auditMax / 3;
-        if (!view_.isSealed && now_() < reserves) {
+        if (!view_.isDrawn && now_() < reserves) {
             passTo(dice(12) == 0 ? reserves : _later(drawn, now_()));
-            bytes memory data = abi.encodeCall(IRounds.sealAudits, (task, round, PROOF));
+            bytes memory data = abi.encodeCall(IRounds.drawAudits, (task, round, PROOF));
             attempt(stranger, address(rounds), data);
             return;
         }
-        if (view_.isSealed && dice(8) != 0 && (voteOne(round, false, true) || voteOne(round, false, false))) {
+        if (view_.isDrawn && dice(8) != 0 && (voteOne(round, false, true) || voteOne(round, false, false))) {
             return;
         }
         if (dice(3) == 0 && postOne(false) || dice(10) != 0 && postOne(true)) return;
@@ -241,8 +241,8 @@ abstract contract Course is Arena {
         if (rounds.beaconOf(task, round) == 0) {
             uint256 beacon = (view_.opened + terms.windows.delay + terms.windows.drawGrid - 1)
                 / terms.windows.drawGrid * terms.windows.drawGrid;
-            passTo(_later(dice(6) == 0 ? beacon + SEAL_BLOCKS + 1 : beacon + 1, now_()));
-            attempt(stranger, address(rounds), abi.encodeCall(IRounds.sealRound, (task, round, PROOF)));
+            passTo(_later(dice(6) == 0 ? beacon + HEADER_BLOCKS + 1 : beacon + 1, now_()));
+            attempt(stranger, address(rounds), abi.encodeCall(IRounds.drawRound, (task, round, PROOF)));
             return;
         }
         if (dice(8) != 0 && (commitOne(true) || commitOne(false))) return;

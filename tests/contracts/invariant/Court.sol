@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {RoundView, Phase, SeatStatus} from "../../../contracts/game/GameTypes.sol";
-import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
+import {IQueries} from "../../../contracts/game/interfaces/IQueries.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
 import {IEvidence} from "../../../contracts/game/interfaces/IEvidence.sol";
 import {Slots} from "../../../contracts/game/libraries/Slots.sol";
@@ -11,10 +11,10 @@ import {Statements} from "../../../contracts/libraries/Statements.sol";
 import {Trees} from "../Trees.sol";
 import {Quarrels} from "./Quarrels.sol";
 
-/// @title Asks about votes, contests of the root of round 0, and proofs that convict by themselves.
+/// @title Queries of votes, contests of the root of round 0, and proofs that convict by themselves.
 abstract contract Court is Quarrels {
-    struct Ask {
-        IAsks.Question question;
+    struct OpenedQuery {
+        IQueries.Query question;
         Place place;
         uint256 bondWei;
     }
@@ -27,57 +27,57 @@ abstract contract Court is Quarrels {
         uint256 bondWei;
     }
 
-    Ask[] internal openAsks;
+    OpenedQuery[] internal openQueries;
     Contest[] internal openContests;
 
-    // Asks --------------------------------------------------------------------------------------------------------
-    function askOne() internal returns (bool) {
-        if (rounds.nextRound(task) == 0 || !roundOf(0).isSealed) return false;
+    // Queries
+    function queryOne() internal returns (bool) {
+        if (rounds.nextRound(task) == 0 || !roundOf(0).isDrawn) return false;
         uint256 count = Slots.idsOf(roundOf(0).pool).length * 6;
         uint256 first = dice(count);
         for (uint256 i = 0; i < count; ++i) {
             uint256 where = (first + i) % count;
-            Ask memory a;
+            OpenedQuery memory a;
             a.place = placeAt(0, where / 6, where % 2, where / 2 % 3);
-            if (a.place.seat != 0 && saidAt(a.place).word <= REJECT_STATE && _ask(a)) return true;
+            if (a.place.seat != 0 && saidAt(a.place).word <= REJECT_STATE && _query(a)) return true;
         }
         return false;
     }
 
-    function _ask(Ask memory a) private returns (bool) {
+    function _query(OpenedQuery memory a) private returns (bool) {
         address asker = person("asker");
         (Statements.Vote memory vote,) = voteAt(a.place);
         (a.question.vote, a.question.leaf) = (vote, vote.namedLeaf);
         (a.question.seat, a.question.asker) = (uint32(a.place.seat), asker);
         (uint256 open,) = seatBook.openOn(task, a.place.seat);
-        a.bondWei = (1 + open) * terms.amounts.askBond;
+        a.bondWei = (1 + open) * terms.amounts.queryBond;
         give(asker, a.bondWei);
         SignedVote memory signed = sign(vote, accountOf(a.place.seat));
-        bytes memory data = abi.encodeCall(IAsks.ask, (task, signed, vote.namedLeaf, a.bondWei));
+        bytes memory data = abi.encodeCall(IQueries.queryVote, (task, signed, vote.namedLeaf, a.bondWei));
         if (!attempt(asker, game, data)) return false;
-        openAsks.push(a);
+        openQueries.push(a);
         return true;
     }
 
     /// @dev What is asked for, shown by anybody; of an honest signer nothing may hinder it.
     function answerAsk(uint256 index) internal returns (bool isDone) {
-        Ask memory a = openAsks[index];
+        OpenedQuery memory a = openQueries[index];
         apart = saidAt(a.place).apart;
-        bytes memory data = abi.encodeCall(IAsks.answer, (task, a.question, _answerOf(a.question)));
-        bool isOpen = seatBook.seatAt(task, a.place.seat).status != SeatStatus.CLOSED;
+        bytes memory data = abi.encodeCall(IQueries.answerQuery, (task, a.question, _answerOf(a.question)));
+        bool isOpen = seatBook.seatAt(task, a.place.seat).status != SeatStatus.CONVICTED;
         if (isOpen && isHonest(a.place.seat)) {
-            must("the answer of an ask", stranger, game, data);
+            must("the answer of a query", stranger, game, data);
             isDone = true;
         } else {
             isDone = attempt(stranger, game, data);
         }
         if (!isDone) return false;
-        bool isCleared = seatBook.seatAt(task, a.place.seat).status != SeatStatus.CLOSED;
-        _count(isCleared ? "ask cleared" : "ask convicted");
+        bool isCleared = seatBook.seatAt(task, a.place.seat).status != SeatStatus.CONVICTED;
+        _count(isCleared ? "query cleared" : "query convicted");
         _dropAsk(index);
     }
 
-    function _answerOf(IAsks.Question memory q) private view returns (IAsks.Answer memory a) {
+    function _answerOf(IQueries.Query memory q) private view returns (IQueries.Answer memory a) {
         uint256 solver = seatIn(0, q.vote.slot);
         uint256 end = q.vote.segment + 1;
         (a.claimedEnd, a.ownEnd) = (stateAt(0, solver, end), ownState(solver, end));
@@ -89,28 +89,28 @@ abstract contract Court is Quarrels {
     }
 
     function _dropAsk(uint256 index) private {
-        openAsks[index] = openAsks[openAsks.length - 1];
-        openAsks.pop();
+        openQueries[index] = openQueries[openQueries.length - 1];
+        openQueries.pop();
     }
 
-    function lastBlockOf(Ask memory a) internal view returns (uint256 lastBlock) {
-        (lastBlock,) = asking().askOf(asking().idOf(task, a.question));
+    function lastBlockOf(OpenedQuery memory a) internal view returns (uint256 lastBlock) {
+        (lastBlock,) = querying().queryOf(querying().idOf(task, a.question));
     }
 
     function endAsks() internal returns (bool isAny) {
-        for (uint256 i = openAsks.length; i > 0; --i) {
-            Ask memory a = openAsks[i - 1];
-            bool isMoot = seatBook.seatAt(task, a.place.seat).status == SeatStatus.CLOSED;
+        for (uint256 i = openQueries.length; i > 0; --i) {
+            OpenedQuery memory a = openQueries[i - 1];
+            bool isMoot = seatBook.seatAt(task, a.place.seat).status == SeatStatus.CONVICTED;
             if (!isMoot && now_() <= lastBlockOf(a)) continue;
-            bytes memory data = abi.encodeCall(IAsks.endAsk, (task, a.question));
-            must("the end of an ask", stranger, game, data);
-            _count(isMoot ? "ask moot" : "ask expired");
+            bytes memory data = abi.encodeCall(IQueries.endQuery, (task, a.question));
+            must("the end of a query", stranger, game, data);
+            _count(isMoot ? "query moot" : "query expired");
             _dropAsk(i - 1);
             isAny = true;
         }
     }
 
-    // Contests ----------------------------------------------------------------------------------------------------
+    // Contests
     function openContest() internal returns (bool) {
         if (rounds.nextRound(task) == 0 || roundOf(0).phase != Phase.POSTED) return false;
         RoundView memory view_ = roundOf(0);
@@ -148,7 +148,7 @@ abstract contract Court is Quarrels {
         (uint256 turn,) = turnOf(c);
         bytes memory data;
         if (turn == uint256(IContests.Turn.ANSWER)) {
-            data = abi.encodeCall(IContests.answer, (task, c.id, _nodesOf(c)));
+            data = abi.encodeCall(IContests.answerContest, (task, c.id, _nodesOf(c)));
         } else if (turn == uint256(IContests.Turn.LEAF)) {
             (,,,,, uint256 index,) = contesting().contestOf(task, c.id);
             data = abi.encodeCall(IContests.bringLeaf, (task, c.id, leafInputs(c.merged, index)));
@@ -190,7 +190,7 @@ abstract contract Court is Quarrels {
             _require(
                 !c.isRight || turn != uint256(IContests.Turn.FALLS), "a right root does not fall", 0, turn
             );
-            if (turn == uint256(IContests.Turn.STANDS)) _count("contest lost");
+            if (turn == uint256(IContests.Turn.HOLDS)) _count("contest lost");
             else if (turn == uint256(IContests.Turn.FALLS)) _count("contest won");
             else _count("contest moot");
             openContests[i - 1] = openContests[openContests.length - 1];
@@ -199,10 +199,10 @@ abstract contract Court is Quarrels {
         }
     }
 
-    // Proofs ------------------------------------------------------------------------------------------------------
+    // Proofs
     /// @dev A proof against a random statement, sealed a block before. Of an honest one it must be refused.
     function accuse() internal returns (bool) {
-        if (rounds.nextRound(task) == 0 || !roundOf(0).isSealed) return false;
+        if (rounds.nextRound(task) == 0 || !roundOf(0).isDrawn) return false;
         uint256 slots = Slots.idsOf(roundOf(0).pool).length;
         uint256 first = dice(slots * 6);
         for (uint256 i = 0; i < slots * 6; ++i) {
@@ -211,7 +211,7 @@ abstract contract Court is Quarrels {
             if (segments == 0) continue;
             (uint256 seat, bytes memory data, string memory kind) =
                 dice(2) == 0 ? _claimCase(where / 6) : _voteCase(where / 6, where % 6);
-            bool isClosed = seat == 0 || seatBook.seatAt(task, seat).status != SeatStatus.OPEN;
+            bool isClosed = seat == 0 || seatBook.seatAt(task, seat).status != SeatStatus.ACTIVE;
             if (isClosed || isHonest(seat) && dice(4) != 0) continue;
             return _bring(seat, data, kind);
         }

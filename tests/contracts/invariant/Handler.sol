@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {NO_DRAW, Phase, Proof, RoundView, SeatRole, SeatStatus, StatementRef} from "../../../contracts/game/GameTypes.sol";
-import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
+import {IVault} from "../../../contracts/game/interfaces/IVault.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
 import {ISettlement} from "../../../contracts/game/interfaces/ISettlement.sol";
@@ -37,7 +37,7 @@ contract Handler is Properties {
     /// @dev What is due next; behind the end of a task another one.
     function _goOn() private {
         if (advance()) return;
-        bytes memory data = abi.encodeCall(IRounds.sealClosing, (task, PROOF));
+        bytes memory data = abi.encodeCall(IRounds.drawClosing, (task, PROOF));
         if (++_aftermath < AFTERMATH) {
             if (attempt(stranger, address(rounds), data)) _count("closing drawn");
             if (_voteLate()) return;
@@ -57,7 +57,7 @@ contract Handler is Properties {
         }
     }
 
-    // Roles -------------------------------------------------------------------------------------------------------
+    // Roles
     function honestSolver(uint256 seed) external counted("honestSolver", seed) {
         _play("honestSolver", _commitHonest);
     }
@@ -115,7 +115,7 @@ contract Handler is Properties {
         return postOne(false) || openContest();
     }
 
-    // Quarrels ----------------------------------------------------------------------------------------------------
+    // Quarrels
     function fairOpener(uint256 seed) external counted("fairOpener", seed) {
         _play("fairOpener", _openFair);
     }
@@ -155,8 +155,8 @@ contract Handler is Properties {
         return false;
     }
 
-    function asker(uint256 seed) external counted("asker", seed) {
-        _play("asker", askOne);
+    function querier(uint256 seed) external counted("querier", seed) {
+        _play("querier", queryOne);
     }
 
     function answerer(uint256 seed) external counted("answerer", seed) {
@@ -164,11 +164,11 @@ contract Handler is Properties {
     }
 
     function _answerOne() private returns (bool) {
-        for (uint256 i = 0; i < openAsks.length; ++i) {
-            bool isHonest_ = isHonest(openAsks[i].place.seat);
+        for (uint256 i = 0; i < openQueries.length; ++i) {
+            bool isHonest_ = isHonest(openQueries[i].place.seat);
             if ((isHonest_ || dice(3) != 0) && answerAsk(i)) return true;
         }
-        return openAsks.length < 2 && askOne();
+        return openQueries.length < 2 && queryOne();
     }
 
     function contester(uint256 seed) external counted("contester", seed) {
@@ -188,7 +188,7 @@ contract Handler is Properties {
         _play("finder", accuse);
     }
 
-    // Adversaries without a role, and who goes -----------------------------------------------------------------------
+    // Adversaries without a role, and who goes
     function leaver(uint256 seed) external counted("leaver", seed) {
         _play("leaver", _leave);
     }
@@ -239,11 +239,11 @@ contract Handler is Properties {
     function thief(uint256 seed) external counted("thief", seed) {
         address who = person("thief");
         bytes32 pot = Pots.stakes(task);
-        _refused(who, address(purse), abi.encodeCall(IPurse.give, (pot, who, 1)));
-        _refused(who, address(purse), abi.encodeCall(IPurse.take, (submitter, pot, 1)));
-        _refused(who, address(purse), abi.encodeCall(IPurse.move, (pot, Pots.escrow(task), 1)));
-        _refused(who, address(purse), abi.encodeCall(IPurse.discard, (pot, 1)));
-        _refused(who, address(purse), abi.encodeCall(IPurse.withdraw, ()));
+        _refused(who, address(vault), abi.encodeCall(IVault.give, (pot, who, 1)));
+        _refused(who, address(vault), abi.encodeCall(IVault.take, (submitter, pot, 1)));
+        _refused(who, address(vault), abi.encodeCall(IVault.move, (pot, Pots.escrow(task), 1)));
+        _refused(who, address(vault), abi.encodeCall(IVault.discard, (pot, 1)));
+        _refused(who, address(vault), abi.encodeCall(IVault.withdraw, ()));
         _refused(who, address(settlement), abi.encodeCall(ISettlement.fall, (task, 0, who)));
         _refused(who, address(rounds), abi.encodeCall(IRounds.fall, (task, 0, false)));
         _refused(who, address(rounds), abi.encodeCall(IRounds.halt, (task)));
@@ -282,7 +282,7 @@ contract Handler is Properties {
     function _isGoing() private returns (bool) {
         (bool isLive, uint256 round) = liveRound();
         if (isLive) {
-            passTo(now_() + terms.windows.trainMax + SEAL_BLOCKS);
+            passTo(now_() + terms.windows.trainMax + HEADER_BLOCKS);
             attempt(stranger, address(rounds), abi.encodeCall(IRounds.stand, (task, round)));
             return true;
         }

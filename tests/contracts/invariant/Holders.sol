@@ -33,7 +33,7 @@ abstract contract Holders is Court {
                 _claim(people[i]);
             }
             checkHolders();
-            uint256 leftWei = purse.potOf(Pots.revenue(_ended));
+            uint256 leftWei = vault.potOf(Pots.revenue(_ended));
             _require(leftWei <= people.length, "parts of a wei are left", people.length, leftWei);
         }
         if (_paidWei[task] == 0) return;
@@ -63,11 +63,11 @@ abstract contract Holders is Court {
     }
 
     function _claim(address holder) private returns (bool isDone) {
-        uint256 beforeWei = purse.creditOf(holder);
+        uint256 beforeWei = vault.creditOf(holder);
         uint256 dueWei = ISharesToken(shares.sharesOf(_ended)).claimableOf(holder);
         isDone = attempt(stranger, address(shares), abi.encodeCall(IShares.claimRevenue, (_ended, holder)));
         _require(isDone == (dueWei != 0), "what is earned can be claimed", dueWei, isDone ? 1 : 0);
-        _requireEqual(purse.creditOf(holder) - beforeWei, dueWei, "a claim is paid");
+        _requireEqual(vault.creditOf(holder) - beforeWei, dueWei, "a claim is paid");
         _claimedWei[_ended] += dueWei;
         if (isDone) _count("revenue claimed");
     }
@@ -113,7 +113,7 @@ abstract contract Holders is Court {
         }
         _requireEqual(held, found.totalSupply(), "all shares are somebody's");
         _requireEqual(held, _paidWei[_ended], "shares are minted by settled pay only");
-        uint256 potWei = purse.potOf(Pots.revenue(_ended));
+        uint256 potWei = vault.potOf(Pots.revenue(_ended));
         _requireEqual(potWei + _claimedWei[_ended], found.revenueWei(), "claims sum to what was paid in");
         bool isTheirs = dueWei <= potWei && potWei - dueWei <= people.length;
         _require(isTheirs, "what lies there is the holders'", potWei, dueWei);

@@ -16,7 +16,7 @@ abstract contract Properties is Holders {
     /// @dev What was held of a convicted seat when it was last seen.
     mapping(bytes32 => uint256) private _heldWei;
 
-    // After every call --------------------------------------------------------------------------------------------
+    // After every call
     function checkAll() internal {
         checkSolvency();
         _checkSeats();
@@ -25,14 +25,14 @@ abstract contract Properties is Holders {
 
     /// @dev Tokens held are credits, pots and what is to be burned.
     function checkSolvency() public view {
-        uint256 owedWei = purse.burnPending() + unclaimedWei();
+        uint256 owedWei = vault.burnPending() + unclaimedWei();
         for (uint256 i = 0; i < people.length; ++i) {
-            owedWei += purse.creditOf(people[i]);
+            owedWei += vault.creditOf(people[i]);
         }
         for (uint256 i = 0; i < pots.length; ++i) {
-            owedWei += purse.potOf(pots[i]);
+            owedWei += vault.potOf(pots[i]);
         }
-        _requireEqual(token.balanceOf(address(purse)), owedWei, "solvency");
+        _requireEqual(token.balanceOf(address(vault)), owedWei, "solvency");
     }
 
     /// @dev All stakes lie in their pot: so nobody is slashed for more than its stake, or for another's. A convicted seat stays convicted. Of an auditor's
@@ -45,13 +45,13 @@ abstract contract Properties is Holders {
                 sumWei += _checkSeat(seats[i]);
             }
         }
-        _requireEqual(purse.potOf(Pots.stakes(task)), sumWei, "stakes lie in their pot");
+        _requireEqual(vault.potOf(Pots.stakes(task)), sumWei, "stakes lie in their pot");
     }
 
     function _checkSeat(uint256 seat) private returns (uint256) {
         Seat memory record = seatBook.seatAt(task, seat);
         bytes32 key = keccak256(abi.encode(task, seat));
-        bool isClosed = record.status == SeatStatus.CLOSED;
+        bool isClosed = record.status == SeatStatus.CONVICTED;
         _require(!isClosed || !isHonest(seat), "the honest are not slashed", 0, seat);
         if (isClosed) {
             bool isNew = !_isConvicted[key];
@@ -72,17 +72,17 @@ abstract contract Properties is Holders {
             (uint256 stage,) = stageOf(quarrels[i]);
             if (stage < 7) sumWei += quarrels[i].bondWei;
         }
-        for (uint256 i = 0; i < openAsks.length; ++i) {
-            sumWei += openAsks[i].bondWei;
+        for (uint256 i = 0; i < openQueries.length; ++i) {
+            sumWei += openQueries[i].bondWei;
         }
         for (uint256 i = 0; i < openContests.length; ++i) {
             (uint256 turn,) = turnOf(openContests[i]);
             if (turn < 4) sumWei += openContests[i].bondWei;
         }
-        _requireEqual(purse.potOf(Pots.bonds(task)), sumWei, "bonds of what is open lie in their pot");
+        _requireEqual(vault.potOf(Pots.bonds(task)), sumWei, "bonds of what is open lie in their pot");
     }
 
-    // Time --------------------------------------------------------------------------------------------------------
+    // Time
     function endQuestions() internal returns (bool) {
         bool isAny = endDisputes();
         isAny = endAsks() || isAny;
@@ -93,9 +93,9 @@ abstract contract Properties is Holders {
         for (uint256 i = 0; i < quarrels.length; ++i) {
             for (uint256 turns = 0; turns < 8 && _goesOn(i, block_); ++turns) {}
         }
-        for (uint256 i = openAsks.length; i > 0; --i) {
-            Ask memory a = openAsks[i - 1];
-            bool isOpen = seatBook.seatAt(task, a.place.seat).status != SeatStatus.CLOSED;
+        for (uint256 i = openQueries.length; i > 0; --i) {
+            OpenedQuery memory a = openQueries[i - 1];
+            bool isOpen = seatBook.seatAt(task, a.place.seat).status != SeatStatus.CONVICTED;
             if (isOpen && isHonest(a.place.seat) && lastBlockOf(a) < block_) answerAsk(i - 1);
         }
         for (uint256 i = 0; i < openContests.length; ++i) {
@@ -109,13 +109,13 @@ abstract contract Properties is Holders {
     function _goesOn(uint256 index, uint256 block_) private returns (bool) {
         Quarrel memory q = quarrels[index];
         (uint256 stage, uint256 clock) = stageOf(q);
-        bool isOpen = seatBook.seatAt(task, q.seat).status != SeatStatus.CLOSED;
+        bool isOpen = seatBook.seatAt(task, q.seat).status != SeatStatus.CONVICTED;
         if (!isOpen || clock >= block_ || clock < now_()) return false;
         if (isOnAccused(stage)) return (isHonest(q.seat) || fixedDice(q.seat + 9, 3) != 0) && respond(q);
         return q.opener == person("fair") && prosecute(index);
     }
 
-    // Settlement --------------------------------------------------------------------------------------------------
+    // Settlement
     /// @dev A seat alone, up to the newest round. Accepted claims and opened votes are paid.
     function settleChecked(uint256 seat) internal returns (bool) {
         uint256 next = rounds.nextRound(task);
@@ -124,22 +124,22 @@ abstract contract Properties is Holders {
         uint256 dueWei = seat >> 16 == uint256(SeatRole.SOLVER)
             ? _claimsWei(seat, record.settled, next)
             : _votesWei(seat, record.settled, next);
-        uint256 beforeWei = purse.creditOf(record.account);
+        uint256 beforeWei = vault.creditOf(record.account);
         uint256[] memory seats = new uint256[](1);
         seats[0] = seat;
         bytes memory data = abi.encodeWithSelector(settlement.settle.selector, task, seats, next - 1);
         uint256 escrowWei = _unpaidWei();
         if (!attempt(stranger, address(settlement), data)) return false;
         notePay(record.account, escrowWei - _unpaidWei());
-        if (record.status == SeatStatus.CLOSED) return true;
-        uint256 gotWei = purse.creditOf(record.account) - beforeWei;
+        if (record.status == SeatStatus.CONVICTED) return true;
+        uint256 gotWei = vault.creditOf(record.account) - beforeWei;
         _require(gotWei >= dueWei, "work that counts is paid", dueWei, gotWei);
         return true;
     }
 
     /// @dev It falls by what settling pays out of the escrow, not by what it burns of escrow and stakes.
     function _unpaidWei() private view returns (uint256) {
-        return purse.potOf(Pots.escrow(task)) + purse.potOf(Pots.stakes(task)) + purse.burnPending();
+        return vault.potOf(Pots.escrow(task)) + vault.potOf(Pots.stakes(task)) + vault.burnPending();
     }
 
     function _claimsWei(uint256 seat, uint256 first, uint256 next) private view returns (uint256 dueWei) {
@@ -167,11 +167,11 @@ abstract contract Properties is Holders {
         }
     }
 
-    // The end of a task -------------------------------------------------------------------------------------------
+    // The end of a task
     /// @dev Questions come to their end, all settle, all are paid out, the task closes, and nothing is left in any pot.
     function closeLap() internal {
-        for (uint256 i = 0; i < 40 && quarrels.length + openAsks.length + openContests.length > 0; ++i) {
-            passTo(now_() + terms.windows.dispute + terms.windows.ask);
+        for (uint256 i = 0; i < 40 && quarrels.length + openQueries.length + openContests.length > 0; ++i) {
+            passTo(now_() + terms.windows.dispute + terms.windows.query);
             endQuestions();
         }
         // A root that fell is posted again, or the round stands.
@@ -189,7 +189,7 @@ abstract contract Properties is Holders {
         }
         tasks.closeTask(task);
         for (uint256 i = 0; i < pots.length; ++i) {
-            _requireEqual(purse.potOf(pots[i]), 0, "nothing is left in any pot");
+            _requireEqual(vault.potOf(pots[i]), 0, "nothing is left in any pot");
         }
         checkSolvency();
         handOver();
@@ -199,7 +199,7 @@ abstract contract Properties is Holders {
 
     function _stand() private {
         (bool isLive, uint256 round) = liveRound();
-        passTo(now_() + terms.windows.dispute + SEAL_BLOCKS + terms.windows.trainMax);
+        passTo(now_() + terms.windows.dispute + HEADER_BLOCKS + terms.windows.trainMax);
         if (isLive) attempt(stranger, address(rounds), abi.encodeCall(IRounds.stand, (task, round)));
     }
 
@@ -207,11 +207,11 @@ abstract contract Properties is Holders {
         Seat memory record = seatBook.seatAt(task, seat);
         if (record.status == SeatStatus.NONE) return;
         settleChecked(seat);
-        uint256 beforeWei = purse.creditOf(record.account);
+        uint256 beforeWei = vault.creditOf(record.account);
         bytes memory data = abi.encodeWithSelector(seatBook.payOut.selector, task, seat);
         must("the pay-out of a seat", stranger, address(tasks), data);
-        if (record.status != SeatStatus.CLOSED) return;
-        _requireEqual(purse.creditOf(record.account), beforeWei, "nothing goes back to a convicted seat");
+        if (record.status != SeatStatus.CONVICTED) return;
+        _requireEqual(vault.creditOf(record.account), beforeWei, "nothing goes back to a convicted seat");
     }
 
     function _countEnds(uint256 next) private {

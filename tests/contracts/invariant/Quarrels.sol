@@ -30,7 +30,7 @@ abstract contract Quarrels is Course {
     Quarrel[] internal quarrels;
     uint256 private _salt;
 
-    // Whose step is at hand ---------------------------------------------------------------------------------------
+    // Whose step is at hand
     function _enter(Quarrel memory q) private {
         (ofSeat, ofSlot) = (seatIn(0, q.place.slot), q.place.slot);
         (ofSegment, ofStep) = (q.place.segment, q.step);
@@ -67,7 +67,7 @@ abstract contract Quarrels is Course {
             || stage == uint256(IDisputes.Stage.LEAVES);
     }
 
-    // Opening -----------------------------------------------------------------------------------------------------
+    // Opening
     /// @dev Fair: against what is false; otherwise against anybody.
     function openDispute(bool isFair) internal returns (bool) {
         if (rounds.nextRound(task) == 0 || roundOf(0).closed == 0) return false;
@@ -123,7 +123,7 @@ abstract contract Quarrels is Course {
         return true;
     }
 
-    // The accused -------------------------------------------------------------------------------------------------
+    // The accused
     /// @dev The move that is due from the accused; a cheat may be silent, an honest one may not be hindered.
     function respond(Quarrel memory q) internal returns (bool) {
         (uint256 stage,) = stageOf(q);
@@ -178,7 +178,7 @@ abstract contract Quarrels is Course {
         return abi.encodeCall(ISteps.showLeaves, (task, q.id, stepState(ofStep), openings));
     }
 
-    // The opener --------------------------------------------------------------------------------------------------
+    // The opener
     /// @dev The next move of the opener. One that is fair proves; another one may demand, and tries to prove what is right to be wrong.
     function prosecute(uint256 index) internal returns (bool) {
         Quarrel memory q = quarrels[index];
@@ -243,16 +243,16 @@ abstract contract Quarrels is Course {
         return proveTokenLeaf(place + (lieBuffer == LABELS ? 1 : 0));
     }
 
-    // The end -----------------------------------------------------------------------------------------------------
+    // The end
     /// @dev Ends what is late or about a convicted seat, and counts what has ended.
     function endDisputes() internal returns (bool isAny) {
         for (uint256 i = quarrels.length; i > 0; --i) {
             Quarrel memory q = quarrels[i - 1];
             (uint256 stage, uint256 clock) = stageOf(q);
             bool isRunning = stage <= uint256(IDisputes.Stage.LAST);
-            bool isMoot = seatBook.seatAt(task, q.seat).status == SeatStatus.CLOSED;
+            bool isMoot = seatBook.seatAt(task, q.seat).status == SeatStatus.CONVICTED;
             if (isRunning && (isMoot || now_() > clock)) {
-                bytes memory data = abi.encodeCall(IDisputes.end, (task, q.id));
+                bytes memory data = abi.encodeCall(IDisputes.endDispute, (task, q.id));
                 must("the end of a dispute", stranger, game, data);
                 (stage,) = stageOf(q);
                 isRunning = false;

@@ -8,7 +8,7 @@ import {RLP} from "@openzeppelin/contracts/utils/RLP.sol";
 
 /// @title Headers of every fork, and forged ones.
 contract BlockHeaderTest is RandomnessWorld {
-    // Headers ----------------------------------------------------------------------------------------------------
+    // Headers
     function test_decode_soundHeaders_givesPrevrandaoAndTime() public view {
         string[] memory name = names(".headers");
         bytes[] memory headers = vm.parseJsonBytesArray(json, ".headers.header");

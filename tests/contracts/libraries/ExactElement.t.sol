@@ -88,7 +88,7 @@ contract ExactElementTest is VectorFile {
         }
     }
 
-    // Refusals ----------------------------------------------------------------------------------------------------
+    // Refusals
     function compute(uint8 operation) external pure returns (uint32) {
         return ExactElement.compute(operation, new Run[](2), 1, 0, 4);
     }

@@ -11,7 +11,7 @@ contract ExactRowTest is Test {
     uint32 private constant ONE = 0x3f800000;
     uint32 private constant INFINITE = 0x7f800000;
 
-    // Helpers -----------------------------------------------------------------------------------------------------
+    // Helpers
     function _run(uint32[] memory values) private pure returns (Run memory) {
         bytes memory data = new bytes(4 * values.length);
         for (uint256 i = 0; i < values.length; ++i) {
@@ -47,7 +47,7 @@ contract ExactRowTest is Test {
         return value < 0 ? -rounded : rounded;
     }
 
-    // Sums --------------------------------------------------------------------------------------------------------
+    // Sums
     /// @dev Near and far terms: those that lose places and those that do not.
     function testFuzz_sum_isThatOfRoundedUnits(uint256 seed, uint256 count, uint256 spread, uint256 least)
         public
@@ -94,7 +94,7 @@ contract ExactRowTest is Test {
         assertEq(ExactRow.largestMagnitude(_run(values), 0), 0, "none");
     }
 
-    // Scales ------------------------------------------------------------------------------------------------------
+    // Scales
     /// @dev The least of all that keep every term inside the limit, by trying.
     function testFuzz_scale_isTheLeast(uint256 seed, uint256 count, uint256 least, uint8 kind) public pure {
         uint256 bits = [8, 15, 20][kind % 3];
@@ -118,7 +118,7 @@ contract ExactRowTest is Test {
         assertEq(ExactRow.scale(_run(values), 8, 8), 1, "not among eight");
     }
 
-    // Products ----------------------------------------------------------------------------------------------------
+    // Products
     function _integers(int256[] memory values, uint256 integerBytes) private pure returns (Run memory) {
         bytes memory data = new bytes(integerBytes * values.length);
         for (uint256 i = 0; i < data.length; ++i) {

@@ -22,7 +22,7 @@ contract JudgeTest is Test {
         return Judge.isFault(operation, operands, terms, claimed);
     }
 
-    // Helpers -----------------------------------------------------------------------------------------------------
+    // Helpers
     function _pack(uint32[] memory values) private pure returns (bytes memory data) {
         data = new bytes(4 * values.length);
         for (uint256 i = 0; i < values.length; ++i) {
@@ -75,7 +75,7 @@ contract JudgeTest is Test {
         return negative ? -value : value;
     }
 
-    // Sums against plain integers ---------------------------------------------------------------------------------
+    // Sums against plain integers
     /// @dev |S - c| <= (growth - 1) size + n 2^-124 in units of 2^-100; the last part is below one unit: 2^-24 n.
     function _isWithin(int256 exact, int256 size, int256 claimed, int256 terms) private pure returns (bool) {
         int256 off = exact > claimed ? exact - claimed : claimed - exact;
@@ -180,7 +180,7 @@ contract JudgeTest is Test {
         assertEq(_sum(a, b, ONE + 2050), true, "outside of gamma");
     }
 
-    // Rounded operations against Float32 --------------------------------------------------------------------------
+    // Rounded operations against Float32
     /// @dev What a subnormal operand excuses is its own product, not the words of eight that are summed beside it.
     function test_isFault_subnormalBesideOthers_excusesNoOther() public pure {
         (uint32[] memory a, uint32[] memory b) = (new uint32[](24), new uint32[](24));
@@ -277,7 +277,7 @@ contract JudgeTest is Test {
         assertEq(_one(Judge.EXPONENTIAL, Float32.SIGN_BIT, Float32.INFINITY), true, "infinity");
     }
 
-    // Choosing ----------------------------------------------------------------------------------------------------
+    // Choosing
     /// @dev From 2^127 on a number may be infinite on another machine, and no sooner.
     function test_isFault_flush_infinityFrom2To127On_isHonest() public pure {
         uint32 least = 254 << 23;
@@ -324,7 +324,7 @@ contract JudgeTest is Test {
         assertEq(Judge.isFault(Judge.MAXIMUM_OF, operands, 11, another), true, "another");
     }
 
-    // Anything ----------------------------------------------------------------------------------------------------
+    // Anything
     /// @dev Nothing that two parties may put into leaves makes the contract revert.
     function testFuzz_isFault_anyBits_neverReverts(
         uint32[3] memory values,

@@ -11,7 +11,7 @@ contract OpeningsTest is RefereeWorld {
     uint256 private constant V = 2;
     uint256 private constant TABLE = 6;
 
-    // Elementwise ------------------------------------------------------------------------------------------------
+    // Elementwise
     /// @dev Every kind of buffer that an operand may lie in: copied from element 270, in the second leaf.
     function test_judge_copyOfEachRole_readsTheRightRoot() public {
         uint256[5] memory sources = [W, M, V, TABLE, B];
@@ -48,7 +48,7 @@ contract OpeningsTest is RefereeWorld {
         _check(node, 0, _places(Place(OUT, 0, 1), Place(A, 0, 1), Place(A, 0, 1)), ONE, TWO);
     }
 
-    // Refusals ---------------------------------------------------------------------------------------------------
+    // Refusals
     function test_judge_anotherNode_isRefused() public {
         Ask memory ask = _fault();
         bytes32 root = ask.context.facts.programRoot;

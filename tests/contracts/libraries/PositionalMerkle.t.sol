@@ -104,7 +104,7 @@ contract PositionalMerkleTest is Test {
         assertEq(PositionalMerkle.depth((1 << 31) + 1), 32, "larger");
     }
 
-    // Sets --------------------------------------------------------------------------------------------------------
+    // Sets
     /// @dev What stands in memory in front of the set, here a zero, is no leaf of it.
     function test_add_firstLeaf_isTaken() public pure {
         PositionalMerkle.Set memory set;
@@ -125,7 +125,7 @@ contract PositionalMerkleTest is Test {
         assertEq(set.count, PositionalMerkle.MAX_SET, "as before");
     }
 
-    // Ranges ------------------------------------------------------------------------------------------------------
+    // Ranges
     uint256 private constant RANGE_LEAF_BYTES = 40;
 
     /// @dev Consecutive leaves of a tree, and what proves them.

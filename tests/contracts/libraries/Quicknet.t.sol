@@ -6,7 +6,7 @@ import {BLS} from "solady/utils/ext/ithaca/BLS.sol";
 
 /// @title Rounds of drand, and points that are no signatures.
 contract QuicknetTest is RandomnessWorld {
-    // drand ------------------------------------------------------------------------------------------------------
+    // drand
     function test_roundAfter_vectors() public view {
         string[] memory name = names(".rounds");
         for (uint256 i = 0; i < name.length; ++i) {

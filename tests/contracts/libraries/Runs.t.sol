@@ -165,7 +165,7 @@ contract RunsTest is Test {
         this.pick(keys, Run(_counted(9), 8, true), 12);
     }
 
-    // Integers ----------------------------------------------------------------------------------------------------
+    // Integers
     function headInteger(Run memory run, uint256 elementBytes) external pure {
         run.headInteger(elementBytes);
     }

@@ -157,7 +157,7 @@ contract StatementVectors is VectorFile {
         }
     }
 
-    // Reading -----------------------------------------------------------------------------------------------------
+    // Reading
     function _readSealed(string memory table) private view returns (Statements.Sealed[] memory sealed_) {
         uint256 count = names(table).length;
         sealed_ = new Statements.Sealed[](count);

@@ -131,7 +131,7 @@ contract StepNodeTest is ToyStep {
         return abi.encodeWithSelector(IReferee.NodeUnsound.selector, what, value);
     }
 
-    // Length ------------------------------------------------------------------------------------------------------
+    // Length
     function test_read_lessThanAHead_isRefused() public {
         _refuse("", abi.encodeWithSelector(IReferee.NodeMalformed.selector, HEAD_BYTES, 0));
         bytes memory head = cut(_product(), 0, 11);
@@ -175,7 +175,7 @@ contract StepNodeTest is ToyStep {
         );
     }
 
-    // Shape -------------------------------------------------------------------------------------------------------
+    // Shape
     function test_read_unsoundNode_saysWhat() public {
         this.read(_product(), 0);
         _refuse(_with(0, 0), _unsound("operation", 0));
@@ -190,7 +190,7 @@ contract StepNodeTest is ToyStep {
         _refuse(_with(29, 13), _unsound("leaf bytes", 13));
     }
 
-    // Quantized values --------------------------------------------------------------------------------------------
+    // Quantized values
     /// @dev Three sums of 100 products: factors in buffers a and b, scales in a tensor.
     function _quantizedProduct(uint256 a, uint256 b) private pure returns (ToyAccess[] memory accesses) {
         accesses = new ToyAccess[](5);
@@ -347,7 +347,7 @@ contract StepNodeTest is ToyStep {
         this.read(data, element);
     }
 
-    // Addresses ---------------------------------------------------------------------------------------------------
+    // Addresses
     /// @dev By counting up: every element of three loops over any strides.
     function testFuzz_read_everyElement_countsUp(uint8[3] memory turns, int32[3] memory strides, int32 offset)
         public

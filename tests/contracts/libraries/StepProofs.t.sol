@@ -121,7 +121,7 @@ contract StepProofsTest is ToyStep {
         }
     }
 
-    // Data --------------------------------------------------------------------------------------------------------
+    // Data
     function datasetToken(StepFacts calldata facts, uint256 index, LeafProof calldata leaf)
         external
         pure

@@ -26,7 +26,7 @@ contract ToleranceTest is Test {
 
     function testFuzz_isElementBeyond_itself_isNot(uint256 seed) public pure {
         Tolerance.Element memory element = _finite(seed);
-        assertTrue(!Tolerance.isElementBeyond(element, element, _limits(0), RATE), "equal");
+        assertTrue(!Tolerance.doesElementExceed(element, element, _limits(0), RATE), "equal");
     }
 
     /// @dev Nothing that two parties may put into leaves, limits or the schedule makes the contract revert.
@@ -37,7 +37,7 @@ contract ToleranceTest is Test {
     ) public pure {
         Tolerance.Element memory claimed = Tolerance.Element(bits[0], bits[1], bits[2]);
         Tolerance.Element memory replayed = Tolerance.Element(bits[3], bits[4], bits[5]);
-        Tolerance.isElementBeyond(claimed, replayed, limits, sum);
+        Tolerance.doesElementExceed(claimed, replayed, limits, sum);
     }
 
     function testFuzz_isElementBeyond_finiteAndWidest_neverReverts(uint256 seedA, uint256 seedB, uint256 sum)
@@ -52,7 +52,7 @@ contract ToleranceTest is Test {
             type(uint64).max,
             type(uint64).max
         );
-        Tolerance.isElementBeyond(_finite(seedA), _finite(seedB), widest, sum);
+        Tolerance.doesElementExceed(_finite(seedA), _finite(seedB), widest, sum);
     }
 
     /// @dev Whatever lies inside the narrow limits lies inside the wide ones.
@@ -66,8 +66,8 @@ contract ToleranceTest is Test {
         claimed.weight ^= uint32(change & 0x7fff);
         claimed.firstMoment ^= uint32((change >> 16) & 0x7fff);
         claimed.secondMoment ^= uint32((change >> 32) & 0x7fff);
-        bool narrow = Tolerance.isElementBeyond(claimed, replayed, _limits(tau / 2), RATE);
-        bool wide = Tolerance.isElementBeyond(claimed, replayed, _limits(tau), RATE);
+        bool narrow = Tolerance.doesElementExceed(claimed, replayed, _limits(tau / 2), RATE);
+        bool wide = Tolerance.doesElementExceed(claimed, replayed, _limits(tau), RATE);
         assertTrue(narrow || !wide, "monotone");
     }
 
@@ -89,7 +89,7 @@ contract ToleranceTest is Test {
         if (place == 0) broken.weight = bad;
         if (place == 1) broken.firstMoment = bad;
         if (place == 2) broken.secondMoment = bad;
-        assertTrue(Tolerance.isElementBeyond(a, b, _limits(type(uint64).max), RATE), "not finite");
+        assertTrue(Tolerance.doesElementExceed(a, b, _limits(type(uint64).max), RATE), "not finite");
     }
 
     /// @dev Its root is no number: the next step would lose the weight.
@@ -100,9 +100,9 @@ contract ToleranceTest is Test {
         limits.floorV = type(uint160).max;
         Tolerance.Element memory a = Tolerance.Element(0, 0, claimed | Float32.SIGN_BIT);
         Tolerance.Element memory b = Tolerance.Element(0, 0, replayed);
-        assertTrue(Tolerance.isElementBeyond(a, b, limits, RATE), "alone");
+        assertTrue(Tolerance.doesElementExceed(a, b, limits, RATE), "alone");
         b.secondMoment = a.secondMoment;
-        assertTrue(!Tolerance.isElementBeyond(a, b, _limits(0), RATE), "both");
+        assertTrue(!Tolerance.doesElementExceed(a, b, _limits(0), RATE), "both");
     }
 
     /// @dev m and v of the largest float32: the root is exact to a part in 2^96, and nothing overflows.
@@ -120,23 +120,23 @@ contract ToleranceTest is Test {
         uint32 most = Float32.INFINITY - 1;
         Tolerance.Element memory replayed = Tolerance.Element(edge + 9, edge, edge);
         Tolerance.Element memory claimed = Tolerance.Element(most, edge + 1, most);
-        assertTrue(!Tolerance.isElementBeyond(claimed, replayed, _limits(0), 0), "all cut off");
+        assertTrue(!Tolerance.doesElementExceed(claimed, replayed, _limits(0), 0), "all cut off");
         claimed.weight ^= Float32.SIGN_BIT;
-        assertTrue(Tolerance.isElementBeyond(claimed, replayed, _limits(1 << 60), RATE), "the other sign");
+        assertTrue(Tolerance.doesElementExceed(claimed, replayed, _limits(1 << 60), RATE), "the other sign");
         claimed.weight = edge - 1;
-        assertTrue(Tolerance.isElementBeyond(claimed, replayed, _limits(0), 0), "an ulp, without limits");
+        assertTrue(Tolerance.doesElementExceed(claimed, replayed, _limits(0), 0), "an ulp, without limits");
         Limits memory wide = _limits(0);
         wide.tauR = 1 << 40;
-        assertTrue(!Tolerance.isElementBeyond(claimed, replayed, wide, 0), "an ulp, inside the limits");
+        assertTrue(!Tolerance.doesElementExceed(claimed, replayed, wide, 0), "an ulp, inside the limits");
     }
 
     function testFuzz_isLeafBeyond_oneBadElement_decides(uint256 index) public pure {
         Tolerance.Leaf memory replayed = StateLeaf.filled(0x3d000000, 0x3a000000, 0x33000000);
         Tolerance.Leaf memory claimed = StateLeaf.filled(0x3d000000, 0x3a000000, 0x33000000);
         Limits memory limits = _limits(1 << 40);
-        assertTrue(!Tolerance.isLeafBeyond(claimed, replayed, limits, RATE), "equal");
+        assertTrue(!Tolerance.doesLeafExceed(claimed, replayed, limits, RATE), "equal");
         Float32.store(claimed.firstMoment, bound(index, 0, 255), 0x3b000000);
-        assertTrue(Tolerance.isLeafBeyond(claimed, replayed, limits, RATE), "one element");
+        assertTrue(Tolerance.doesLeafExceed(claimed, replayed, limits, RATE), "one element");
     }
 
     function test_isLeafBeyond_anotherSize_is() public pure {
@@ -146,8 +146,8 @@ contract ToleranceTest is Test {
             if (i == 0) short.weights = new bytes(1023);
             if (i == 1) short.firstMoment = new bytes(1023);
             if (i == 2) short.secondMoment = new bytes(1023);
-            assertTrue(Tolerance.isLeafBeyond(short, whole, _limits(1), RATE), "claimed");
-            assertTrue(Tolerance.isLeafBeyond(whole, short, _limits(1), RATE), "replayed");
+            assertTrue(Tolerance.doesLeafExceed(short, whole, _limits(1), RATE), "claimed");
+            assertTrue(Tolerance.doesLeafExceed(whole, short, _limits(1), RATE), "replayed");
         }
     }
 }

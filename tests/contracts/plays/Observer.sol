@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {TaskId} from "../../../contracts/Types.sol";
 import {EPOCH_ROUNDS, Phase, RANKS, RoundView, Seat, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
-import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
+import {IVault} from "../../../contracts/game/interfaces/IVault.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
 import {ITasks} from "../../../contracts/game/interfaces/ITasks.sol";
@@ -19,7 +19,7 @@ contract Observer {
     uint256 private constant RESTITUTIONS = 4;
     uint256 private constant ROUNDS_SEEN = 3;
 
-    IPurse private immutable _purse;
+    IVault private immutable _vault;
     ITasks private immutable _tasks;
     ISeats private immutable _seatBook;
     IRounds private immutable _rounds;
@@ -29,7 +29,7 @@ contract Observer {
     uint256[] private _words;
 
     constructor(
-        IPurse purse,
+        IVault vault,
         ITasks tasks,
         ISeats seatBook,
         IRounds rounds,
@@ -37,7 +37,7 @@ contract Observer {
         IContests contests,
         IShares shares
     ) {
-        (_purse, _tasks, _rounds, _votes, _contests) = (purse, tasks, rounds, votes, contests);
+        (_vault, _tasks, _rounds, _votes, _contests) = (vault, tasks, rounds, votes, contests);
         (_seatBook, _shares) = (seatBook, shares);
     }
 
@@ -67,14 +67,14 @@ contract Observer {
 
     function _observeMoney(TaskId task, address[] memory accounts) private {
         for (uint256 i = 0; i < accounts.length; ++i) {
-            _put(_purse.creditOf(accounts[i]));
+            _put(_vault.creditOf(accounts[i]));
         }
-        _put(_purse.burnPending());
-        _put(_purse.potOf(Pots.escrow(task)));
-        _put(_purse.potOf(Pots.stakes(task)));
-        _put(_purse.potOf(Pots.bonds(task)));
+        _put(_vault.burnPending());
+        _put(_vault.potOf(Pots.escrow(task)));
+        _put(_vault.potOf(Pots.stakes(task)));
+        _put(_vault.potOf(Pots.bonds(task)));
         for (uint256 i = 0; i < RESTITUTIONS; ++i) {
-            _put(_purse.potOf(Pots.restitution(task, i)));
+            _put(_vault.potOf(Pots.restitution(task, i)));
         }
     }
 
@@ -84,7 +84,7 @@ contract Observer {
         (uint256 votes, uint256 since, uint256 round) = token.haltVote();
         _put(supply);
         _put(token.revenueWei());
-        _put(_purse.potOf(Pots.revenue(task)));
+        _put(_vault.potOf(Pots.revenue(task)));
         _put(votes);
         _put(since);
         if (since != 0) _put(round);
@@ -117,7 +117,7 @@ contract Observer {
         _put(_contests.contestedUntil(task));
         _put(uint256(root));
         _put(_rounds.isOver(task) ? 1 : 0);
-        if (line.live == 0) _put(line.standsSince);
+        if (line.live == 0) _put(line.pausedSince);
         (first, next) = (uint256(line.freedEpochs) * EPOCH_ROUNDS, line.nextRound);
         if (next > first + ROUNDS_SEEN) first = next - ROUNDS_SEEN;
     }
@@ -147,11 +147,11 @@ contract Observer {
     }
 
     function _observeFates(TaskId task, uint256 round) private {
-        IRounds.Fates memory fates = _rounds.fatesOf(task, round);
-        _put(fates.accepted);
-        _put(fates.mergeable);
-        _put(fates.undecided);
-        _put(fates.open);
+        IRounds.ClaimStatuses memory statuses = _rounds.statusesOf(task, round);
+        _put(statuses.accepted);
+        _put(statuses.mergeable);
+        _put(statuses.undecided);
+        _put(statuses.open);
     }
 
     function _observeVotes(TaskId task, uint256 round, uint256 slots) private {

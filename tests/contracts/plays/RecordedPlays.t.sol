@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {TaskId} from "../../../contracts/Types.sol";
 import {DevToken} from "../../../contracts/devnet/DevToken.sol";
 import {IContests} from "../../../contracts/game/interfaces/IContests.sol";
-import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
+import {IVault} from "../../../contracts/game/interfaces/IVault.sol";
 import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {ISeats} from "../../../contracts/game/interfaces/ISeats.sol";
 import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
@@ -62,7 +62,7 @@ contract RecordedPlaysTest is Test {
     mapping(bytes32 => bytes4) private _selectorOf;
     mapping(bytes32 => string) private _eventOf;
     DevToken private _token;
-    address private _purse;
+    address private _vault;
     Observer private _observer;
 
     function setUp() public {
@@ -81,9 +81,9 @@ contract RecordedPlaysTest is Test {
             _contractOf[_key(names[i])] = places[i];
         }
         _readNames(json);
-        (_token, _purse) = (DevToken(_at("DevToken")), _at("Purse"));
+        (_token, _vault) = (DevToken(_at("DevToken")), _at("Vault"));
         _observer = new Observer(
-            IPurse(_purse),
+            IVault(_vault),
             ITasks(_at("Game")),
             ISeats(_at("Game")),
             IRounds(_at("Game")),
@@ -99,14 +99,14 @@ contract RecordedPlaysTest is Test {
             "DevToken.sol:DevToken",
             "Referee.sol:Referee",
             "BlockRandomness.sol:BlockRandomness",
-            "Purse.sol:Purse",
+            "Vault.sol:Vault",
             "Game.sol:Game",
             "Tasks.sol:Tasks",
             "Seats.sol:Seats",
             "Rounds.sol:Rounds",
             "Votes.sol:Votes",
             "Settlement.sol:Settlement",
-            "Asks.sol:Asks",
+            "Queries.sol:Queries",
             "Disputes.sol:Disputes",
             "Steps.sol:Steps",
             "Evidence.sol:Evidence",
@@ -149,7 +149,7 @@ contract RecordedPlaysTest is Test {
         return _contractOf[_key(name)];
     }
 
-    // Plays by their group ----------------------------------------------------------------------------------------
+    // Plays by their group
     function test_tasks() public {
         _replayGroup("tasks");
     }
@@ -250,7 +250,7 @@ contract RecordedPlaysTest is Test {
         for (uint256 i = 0; i < t.accounts.length; ++i) {
             _token.mint(t.accounts[i], WEALTH);
             vm.prank(t.accounts[i]);
-            _token.approve(_purse, type(uint256).max);
+            _token.approve(_vault, type(uint256).max);
         }
         for (uint256 i = 0; i < t.calls.length; ++i) {
             Sent memory one = t.calls[i];

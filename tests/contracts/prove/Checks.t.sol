@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Move, PurseChecks} from "./PurseChecks.sol";
+import {Move, VaultChecks} from "./VaultChecks.sol";
 import {SeatChecks} from "./SeatChecks.sol";
 
 /// @title The checks that halmos proves, on states that calls can reach: they compile, they are reached, and no call breaks them.
-contract PurseChecksTest is PurseChecks {
+contract VaultChecksTest is VaultChecks {
     bool public constant IS_TEST = true;
     uint256 private constant WEI = 1_000_000;
 
@@ -13,10 +13,10 @@ contract PurseChecksTest is PurseChecks {
         for (uint8 i = 0; i < 2; ++i) {
             token.mint(_account(i), 4 * WEI);
             vm.prank(_account(i));
-            purse.deposit(2 * WEI);
-            purse.take(_account(i), _pot(i), WEI);
+            vault.deposit(2 * WEI);
+            vault.take(_account(i), _pot(i), WEI);
         }
-        purse.discard(_pot(0), 7);
+        vault.discard(_pot(0), 7);
     }
 
     function _fit(Move memory m) private pure {
@@ -46,7 +46,7 @@ contract PurseChecksTest is PurseChecks {
             this.play(Move(kind, 0, kind == DISCARD ? 1 : 0, 1, true, 1));
             if (kind == WITHDRAW) {
                 vm.prank(_account(0));
-                purse.deposit(WEI);
+                vault.deposit(WEI);
             }
         }
     }

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../../../contracts/Types.sol";
 import {
-    DeploymentLimits,
+    DeploymentBounds,
     GameTerms,
     GameWindows,
     Proof,
@@ -12,16 +12,16 @@ import {
     SeatStatus
 } from "../../../contracts/game/GameTypes.sol";
 import {Modules} from "../../../contracts/game/Module.sol";
-import {Purse} from "../../../contracts/game/Purse.sol";
+import {Vault} from "../../../contracts/game/Vault.sol";
 import {QuestionModule} from "../../../contracts/game/QuestionModule.sol";
 import {SeatLedger} from "../../../contracts/game/SeatLedger.sol";
 import {Seats} from "../../../contracts/game/Seats.sol";
-import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
+import {IVault} from "../../../contracts/game/interfaces/IVault.sol";
 import {IShares} from "../../../contracts/game/interfaces/IShares.sol";
 import {Pots} from "../../../contracts/game/libraries/Pots.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {Vm} from "../Vm.sol";
-import {ProofToken} from "./PurseChecks.sol";
+import {ProofToken} from "./VaultChecks.sol";
 
 /// @title Stands for a contract that is made later: passes every call on.
 contract Relay {
@@ -45,14 +45,14 @@ contract SharesStub {
 
 /// @title Seats of one task, and disputes that anybody opens and ends as it likes; of the rounds one, whose pool of solvers is given.
 contract SeatHarness is Seats, SeatLedger, QuestionModule {
-    constructor(Modules memory modules, DeploymentLimits memory limits_) Seats(modules) {
-        _limits = limits_;
+    constructor(Modules memory modules, DeploymentBounds memory bounds_) Seats(modules) {
+        _bounds = bounds_;
     }
 
     function post(GameTerms memory terms) external returns (TaskId task) {
         task = TaskId.wrap("task");
         _tasks[task].terms = terms;
-        _lines[task].standsSince = uint40(block.number);
+        _lines[task].pausedSince = uint40(block.number);
     }
 
     function open(TaskId task, uint256 seat, uint256 bondWei) external returns (uint256) {
@@ -101,7 +101,7 @@ abstract contract SeatChecks {
     uint128 internal constant STAKE_MIN = 30;
 
     ProofToken internal token;
-    Purse internal purse;
+    Vault internal vault;
     SeatHarness internal tasks;
     address private _game;
     TaskId internal task;
@@ -110,13 +110,13 @@ abstract contract SeatChecks {
         token = new ProofToken();
         // Contracts that know each other: who is made first knows the other by a relay.
         (Relay till, Relay door) = (new Relay(), new Relay());
-        purse = new Purse(IERC20(address(token)), address(till), address(0));
+        vault = new Vault(IERC20(address(token)), address(till), address(0));
         Modules memory m;
-        (m.purse, m.game) = (IPurse(address(till)), address(door));
+        (m.vault, m.game) = (IVault(address(till)), address(door));
         m.shares = IShares(address(new SharesStub()));
         GameWindows memory least = GameWindows(1, 1, 10, 10, 12, 2, 4, 76, 6);
-        tasks = new SeatHarness(m, DeploymentLimits(least, 1_000_000, 1, uint128(AMOUNT_MAX), 200, 50, 1));
-        till.set(address(purse));
+        tasks = new SeatHarness(m, DeploymentBounds(least, 1_000_000, 1, uint128(AMOUNT_MAX), 200, 50, 1));
+        till.set(address(vault));
         door.set(address(tasks));
         _game = address(door);
         task = tasks.post(_terms());
@@ -130,14 +130,14 @@ abstract contract SeatChecks {
         (t.outerLearningRate, t.outerMomentum) = (0x3f333333, 0x3f666666);
         t.windows = GameWindows(1, 2, 40, 80, 30, 6, 10, 200, 720);
         (t.amounts.solverStake, t.amounts.auditorStake, t.amounts.finderCap) = (STAKE_MIN, STAKE_MIN, 120);
-        (t.amounts.contestBond, t.amounts.askBond, t.amounts.disputeBond) = (1, 1, 30);
+        (t.amounts.contestBond, t.amounts.queryBond, t.amounts.disputeBond) = (1, 1, 30);
     }
 
     function _fund(address account, uint256 wei_) internal {
         if (wei_ == 0) return;
         token.mint(account, wei_);
         vm.prank(account);
-        purse.deposit(wei_);
+        vault.deposit(wei_);
     }
 
     function _join(uint256 stakeWei, bool isLeaving) internal {
@@ -151,7 +151,7 @@ abstract contract SeatChecks {
     }
 
     function _stakes() internal view returns (uint256) {
-        return purse.potOf(Pots.stakes(task));
+        return vault.potOf(Pots.stakes(task));
     }
 
     function _convict() internal returns (uint256) {
@@ -165,15 +165,15 @@ abstract contract SeatChecks {
     function _checkSlash(uint256 stakeWei, bool isLeaving) internal {
         _join(stakeWei, isLeaving);
         uint256 restWei = _convict();
-        uint256 sharesWei = purse.creditOf(FINDER) + purse.creditOf(OTHER);
+        uint256 sharesWei = vault.creditOf(FINDER) + vault.creditOf(OTHER);
         assert(sharesWei + restWei == stakeWei);
         assert(2 * sharesWei <= stakeWei);
         assert(_stakes() == restWei);
         Seat memory record = tasks.seatAt(task, SEAT);
-        assert(record.status == SeatStatus.CLOSED && record.stakeWei == 0);
+        assert(record.status == SeatStatus.CONVICTED && record.stakeWei == 0);
         assert(_convict() == 0);
-        assert(_stakes() == restWei && purse.creditOf(FINDER) + purse.creditOf(OTHER) == sharesWei);
-        assert(purse.creditOf(HOLDER) == 0);
+        assert(_stakes() == restWei && vault.creditOf(FINDER) + vault.creditOf(OTHER) == sharesWei);
+        assert(vault.creditOf(HOLDER) == 0);
     }
 
     /// @dev What is paid out was not in a pool that may be asked, had no question, and left or the task is over; it is the whole stake, once.
@@ -187,7 +187,7 @@ abstract contract SeatChecks {
         }
         try tasks.payOut(task, SEAT) {
             assert(!isHeld && !isAsked && (isLeaving || isOver));
-            assert(purse.creditOf(HOLDER) == stakeWei && _stakes() == 0);
+            assert(vault.creditOf(HOLDER) == stakeWei && _stakes() == 0);
         } catch {
             assert(isHeld || isAsked || !isLeaving && !isOver);
             assert(_stakes() == stakeWei);
@@ -207,14 +207,14 @@ abstract contract SeatChecks {
         vm.prank(OTHER);
         uint256 second = tasks.open(task, SEAT, 60);
         bytes32 pot = Pots.bonds(task);
-        assert(purse.potOf(pot) == 90 && purse.creditOf(OTHER) == 0);
+        assert(vault.potOf(pot) == 90 && vault.creditOf(OTHER) == 0);
         tasks.end(task, SEAT, firstFirst ? first : second, isForfeit, isForfeit ? HOLDER : OTHER);
-        assert(purse.potOf(pot) == (firstFirst ? 60 : 30));
+        assert(vault.potOf(pot) == (firstFirst ? 60 : 30));
         tasks.end(task, SEAT, firstFirst ? second : first, isForfeitToo, isForfeitToo ? HOLDER : OTHER);
-        assert(purse.potOf(pot) == 0);
+        assert(vault.potOf(pot) == 0);
         uint256 lostWei =
             (isForfeit ? (firstFirst ? 30 : 60) : 0) + (isForfeitToo ? (firstFirst ? 60 : 30) : 0);
-        assert(purse.creditOf(OTHER) == 90 - lostWei && purse.creditOf(HOLDER) == lostWei / 2);
-        assert(purse.burnPending() == lostWei - lostWei / 2);
+        assert(vault.creditOf(OTHER) == 90 - lostWei && vault.creditOf(HOLDER) == lostWei / 2);
+        assert(vault.burnPending() == lostWei - lostWei / 2);
     }
 }

@@ -10,7 +10,7 @@ contract BlockRandomnessTest is RandomnessWorld {
     address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
     BlockRandomness private plain = new BlockRandomness();
 
-    // Headers ----------------------------------------------------------------------------------------------------
+    // Headers
     function test_read_provenHeader_givesItsPrevrandao() public view {
         assertEq(plain.read(1, header), prevrandao, "prevrandao");
         assertEq(plain.drandRound(1_692_806_304), 0, "no drand needed");

@@ -9,7 +9,7 @@ import {BLS} from "solady/utils/ext/ithaca/BLS.sol";
 contract DrandRandomnessTest is RandomnessWorld {
     uint256 private constant NEGATIVE = 1;
 
-    // drand ------------------------------------------------------------------------------------------------------
+    // drand
     /// forge-config: default.evm_version = "prague"
     function test_readMixed_rightRound_mixes() public view {
         bytes32 expected = sha256(abi.encode(prevrandao, words(".beacons.randomness")[SIGNED]));

@@ -11,7 +11,7 @@ from touchstone.protocol.adapters.chain.deployment import PARTS, GameDeployment
 
 ROUND_CONTRACTS = ("Rounds", "Votes", "Settlement")
 """What plays, decides and settles the rounds; everything else is of a seat, a task or a dispute."""
-QUESTION_CONTRACTS = ("Disputes", "Steps", "Asks", "Evidence", "Contests")
+QUESTION_CONTRACTS = ("Disputes", "Steps", "Queries", "Evidence", "Contests")
 
 
 @dataclass(frozen=True)

@@ -29,14 +29,14 @@ LEAST_AUDITORS = 3
 """One draw of a claim has a primary and two reserves."""
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=220, train_max=260, audit_max=150, post=40, respond=100, dispute=1_000,
-    ask=2_700,
+    query=2_700,
 )  # fmt: skip
 AMOUNTS = GameAmounts(
     **{
         name: amount * TOKEN_WEI
         for name, amount in {
             "solver_stake": 2_000, "auditor_stake": 500, "solver_pay": 100, "audit_pay": 10, "late_pay": 20,
-            "dropped_fee": 60, "unserved_fee": 70, "contest_bond": 300, "ask_bond": 40, "dispute_bond": 80,
+            "dropped_fee": 60, "unserved_fee": 70, "contest_bond": 300, "query_bond": 40, "dispute_bond": 80,
             "finder_cap": 150,
         }.items()
     }

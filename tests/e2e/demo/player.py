@@ -205,5 +205,5 @@ def _is_my_turn(node: Node, order: Order) -> bool:
 
 async def withdraw(node: Node) -> None:
     """Take out all credit, as `touchstone withdraw` does."""
-    if await node.chain.purse.credit_of(node.account):
-        await node.chain.purse.withdraw()
+    if await node.chain.vault.credit_of(node.account):
+        await node.chain.vault.withdraw()

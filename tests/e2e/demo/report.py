@@ -14,7 +14,7 @@ from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import PAID, MoneyKind, MoneyReason
-from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.vault import PotKind
 
 Json = dict[str, Any]
 COLUMNS = ("pay", "shares", "locked", "lost", "spent")
@@ -84,7 +84,7 @@ def _show_party(run: Run, name: str) -> Json:
     member = next((one for one in run.members if one.name == name), None)
     money = run.money.get(account, AccountMoney(account))
     everybody = {**run.game.former, **run.game.seats}.values()
-    closed = {seat.account for seat in everybody if seat.status == SeatStatus.CLOSED}
+    closed = {seat.account for seat in everybody if seat.status == SeatStatus.CONVICTED}
     return {
         "name": name,
         "role": SUBMITTER if member is None else member.role.name.lower(),
@@ -92,7 +92,7 @@ def _show_party(run: Run, name: str) -> Json:
         "account": account,
         "moved": list_moved(money),
         "change": run.changes[account],
-        "asked": money.sums.get(MoneyReason.ANSWERED_ASK, 0),
+        "asked": money.sums.get(MoneyReason.ANSWERED_QUERY, 0),
         "is_convicted": account in closed,
     }
 

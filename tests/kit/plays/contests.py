@@ -9,8 +9,8 @@ from tests.kit.plays.rounds import make_running
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase
-from touchstone.protocol.spec.game.purse import BURNED, PotKind
 from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.game.vault import BURNED, PotKind
 from touchstone.protocol.spec.statements import VoteWord
 
 PLAYS = Plays("contests")
@@ -51,7 +51,7 @@ def a_right_root_stands() -> World:
         world.anybody("ann").brings_leaf(contest, is_right=False)
     world.anybody("ann").brings_leaf(contest)
     assert world.get_credit("ann") == 150, "who brought the leaf"
-    assert world.state.purse.get_wei(BURNED) == 150, "the other half"
+    assert world.state.vault.get_wei(BURNED) == 150, "the other half"
     require_phases(world, RoundPhase.POSTED)
     with world.refuses("NothingOpen"):
         zoe.ends_contest(contest)
@@ -162,7 +162,9 @@ def moves_out_of_turn_are_refused() -> World:
     with world.refuses("NothingOpen"):
         bob.answers_contest(contest + 1)
     with world.refuses("ProofInvalid"):
-        world.send_refused("ProofInvalid", "bob", "Contests", "answer", world.task, world.ids[contest], [])
+        world.send_refused(
+            "ProofInvalid", "bob", "Contests", "answerContest", world.task, world.ids[contest], []
+        )
         bob.answers_contest(contest, is_hashing=False)
     bob.answers_contest(contest)
     with world.refuses("WrongTurn"):
@@ -250,7 +252,7 @@ def a_fallen_round_is_posted_in_its_window() -> World:
     with world.refuses("OutsideWindow"):
         world.posts(signers=["cid"])
     world.stands(0)
-    assert world.is_standing, "two solvers are gone"
+    assert world.is_paused, "two solvers are gone"
     return world
 
 
@@ -330,8 +332,8 @@ def what_is_undone_counts_nothing() -> World:
     world.anybody("zoe").ends_contest(contest)
     world.send(calls.JudgeVotes(1, (vote,), (calls.HandedOpening(vote.slot, 0, 0),)), STRANGER)
     assert not world.state.rounds[1].votes
-    with world.refuses("NothingToSeal"):
-        world.send(calls.SealAudits(1), STRANGER)
+    with world.refuses("NoDrawDue"):
+        world.send(calls.DrawAudits(1), STRANGER)
     return world
 
 
@@ -345,8 +347,8 @@ def an_undone_round_is_never_drawn() -> World:
     world.closes()
     world.anybody("zoe").ends_contest(contest)
     world.passes(2)
-    with world.refuses("NothingToSeal"):
-        world.send(calls.SealAudits(1), STRANGER)
+    with world.refuses("NoDrawDue"):
+        world.send(calls.DrawAudits(1), STRANGER)
     return world
 
 
@@ -358,7 +360,7 @@ def a_fall_makes_good_what_it_undid() -> World:
     world.draws()
     world.all_accept()
     fells(world, 0)
-    held = {pot: wei for pot, wei in world.state.purse.wei.items() if pot.kind == PotKind.RESTITUTION}
+    held = {pot: wei for pot, wei in world.state.vault.wei.items() if pot.kind == PotKind.RESTITUTION}
     assert sum(held.values()) == 100, "cid alone is owed"
     world.submitter.halts()
     world.posts(signers=["cid"])
@@ -429,7 +431,7 @@ def a_root_falls_until_nobody_is_left() -> World:
     world.draws()
     world.all_accept()
     for count in (5, 3, 1):
-        left = [name for name in names if world.get_seat(name).status.name != "CLOSED"]
+        left = [name for name in names if world.get_seat(name).status.name != "CONVICTED"]
         world.posts(signers=left[:count])
         fells(world, 0)
     assert len(world.state.falls) == 3

@@ -10,7 +10,7 @@ from tests.kit.plays.settlement import accept_rest
 from tests.kit.plays.votes import make_drawn, require_words
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game.enums import ProofKind
-from touchstone.protocol.spec.game.purse import BURNED, ESCROW, restitution_of
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, restitution_of
 from touchstone.protocol.spec.statements import VoteWord
 
 PLAYS = Plays("convictions")
@@ -54,7 +54,7 @@ def a_claim_costs_its_stake() -> World:
     world.all_settle()
     assert world.get_credit("ann") == 0, "nor does it get the pay of round 0"
     world.ends()
-    assert world.state.purse.get_wei(BURNED) >= 1_350
+    assert world.state.vault.get_wei(BURNED) >= 1_350
     return world
 
 
@@ -80,17 +80,17 @@ def every_fault_of_a_claim_is_proven() -> World:
         zoe.convicts(make_place(world, 0, name, draw=None), proof)
     right = make_place(world, 0, "ann", draw=None)
     for proof in (ProofKind.BOUNDARY_ZERO, ProofKind.DELTA_LEAF, ProofKind.CARRIED_ROOT):
-        zoe.seals_proof(right, proof)
+        zoe.commits_proof(right, proof)
         world.passes()
         with world.refuses("ProofInvalid"):
             zoe.proves(right, proof, is_valid=False)
     own = world.anybody("ann")
-    own.seals_proof(right, ProofKind.BOUNDARY_ZERO)
+    own.commits_proof(right, ProofKind.BOUNDARY_ZERO)
     world.passes()
     with world.refuses("OwnStatement"):
         own.proves(right, ProofKind.BOUNDARY_ZERO)
     world.comes_to(world.closes() + 201)
-    zoe.seals_proof(right, ProofKind.BOUNDARY_ZERO)
+    zoe.commits_proof(right, ProofKind.BOUNDARY_ZERO)
     world.passes()
     with world.refuses("OutsideWindow"):
         zoe.proves(right, ProofKind.BOUNDARY_ZERO)
@@ -108,7 +108,7 @@ def false_words_are_proven() -> World:
     for claimant in ("ann", "bob"):
         zoe.convicts(make_place(world, 0, claimant), ProofKind.FALSE_WORD)
     ref = make_place(world, 0, "cid")
-    zoe.seals_proof(ref, ProofKind.FALSE_WORD)
+    zoe.commits_proof(ref, ProofKind.FALSE_WORD)
     world.passes()
     with world.refuses("ProofInvalid"):
         zoe.proves(ref, ProofKind.FALSE_WORD, is_valid=False)
@@ -261,7 +261,7 @@ def later_rounds_are_undone_and_made_good() -> World:
     world.posts()
     world.plays_round()
     fells(world, 0)
-    assert world.state.purse.get_wei(restitution_of(0)) == 200
+    assert world.state.vault.get_wei(restitution_of(0)) == 200
     with world.refuses("NoMajority"):
         world.posts(signers=["ann", "bob"])
     with world.refuses("NotLate"):
@@ -287,7 +287,7 @@ def signers_that_were_convicted_first_still_pay() -> World:
         world.anybody("zoe").convicts(make_place(world, 1, name, draw=None), ProofKind.DELTA_LEAF)
     before = world.get_credit("submitter")
     fells(world, 0, "fay")
-    assert world.state.purse.get_wei(restitution_of(0)) == 100, "cid's"
+    assert world.state.vault.get_wei(restitution_of(0)) == 100, "cid's"
     assert (world.get_credit("fay"), world.get_credit("submitter")) == (300, before), "the bond alone"
     world.stands_after_fall()
     world.ends()
@@ -308,8 +308,8 @@ def one_signer_was_convicted_first() -> World:
     world.posts()
     world.anybody("zoe").convicts(make_place(world, 1, "ann", draw=None), ProofKind.DELTA_LEAF)
     fells(world, 0, "fay")
-    assert (world.state.purse.get_wei(restitution_of(0)), world.get_credit("fay")) == (100, 300 + 150)
-    assert world.state.purse.get_wei(BURNED) == 2 * 1_350 - 100
+    assert (world.state.vault.get_wei(restitution_of(0)), world.get_credit("fay")) == (100, 300 + 150)
+    assert world.state.vault.get_wei(BURNED) == 2 * 1_350 - 100
     world.stands_after_fall()
     world.ends()
     return world
@@ -374,7 +374,7 @@ def a_second_fall_owes_nothing_twice() -> World:
     fells(world, 0)
     world.posts(signers=["cid"])
     fells(world, 0)
-    assert world.state.purse.get_wei(restitution_of(1)) == 0
+    assert world.state.vault.get_wei(restitution_of(1)) == 0
     world.stands_after_fall()
     world.ends()
     return world
@@ -406,7 +406,7 @@ def a_restored_claim_is_not_made_good_again() -> World:
     convicts_auditor(world, 1, "cid", draw=2)
     assert world.get_credit("cid") == 100
     fells(world, 0)
-    assert world.state.purse.get_wei(restitution_of(0)) == 0
+    assert world.state.vault.get_wei(restitution_of(0)) == 0
     world.stands_after_fall()
     world.ends()
     return world
@@ -546,7 +546,7 @@ def a_slash_after_settlement_burns_the_pay_once() -> World:
     world.posts()
     world.winds_down()
     convicts_late(world, "ann", 0, "ann")
-    assert world.state.purse.get_wei(BURNED) > 0
+    assert world.state.vault.get_wei(BURNED) > 0
     world.ends()
     return world
 
@@ -560,9 +560,9 @@ def a_slash_of_an_undone_round_burns_the_pay_too() -> World:
     fells_late(world, 0)
     world.stands_after_fall()
     world.submitter.halts()
-    escrow = world.state.purse.get_wei(ESCROW)
+    escrow = world.state.vault.get_wei(ESCROW)
     convicts_late(world, "cid", 1, "cid")
-    assert world.state.purse.get_wei(ESCROW) < escrow
+    assert world.state.vault.get_wei(ESCROW) < escrow
     world.ends()
     return world
 
@@ -602,7 +602,7 @@ def modules_alone_move_stakes_and_rounds() -> World:
     )
     for made in moves:
         world.send_refused("NotModule", "zoe", *made)
-    wrong = zip(("Contests", "Asks", "Settlement"), moves, strict=True)
+    wrong = zip(("Contests", "Queries", "Settlement"), moves, strict=True)
     for module, made in wrong:
         world.send_refused("NotModule", module, *made)
     return world

@@ -10,7 +10,7 @@ from tests.kit.plays.contests import require_phases
 from tests.kit.plays.rounds import make_running
 from tests.kit.world import World
 from touchstone.protocol.spec.game.enums import ContestTurn, RoundPhase
-from touchstone.protocol.spec.game.purse import BURNED
+from touchstone.protocol.spec.game.vault import BURNED
 
 PLAYS = Plays("descents")
 LEAVES, DEPTH = 20, 5
@@ -111,7 +111,7 @@ def every_leaf_of_a_right_root_is_brought() -> World:
         descends(world, contest, tensor, leaf)
         world.anybody("ann").brings_leaf(contest)
         assert world.get_credit("ann") == 150 * count
-        assert world.state.purse.get_wei(BURNED) == 150 * count
+        assert world.state.vault.get_wei(BURNED) == 150 * count
     require_phases(world, RoundPhase.POSTED)
     return world
 
@@ -176,7 +176,7 @@ def nodes_lead_to_their_parent() -> World:
 
     def refuses_nodes(nodes: tuple[bytes, ...]) -> None:
         with world.refuses("ProofInvalid", "nodes"):
-            bob.shows("answer", contest, nodes)
+            bob.shows("answerContest", contest, nodes)
 
     for wrong in (roots[::-1], roots[:1], (), (*roots, roots[0])):
         refuses_nodes(wrong)

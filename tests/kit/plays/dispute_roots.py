@@ -59,7 +59,7 @@ def plays_silence(world: World, refs: list[StatementRef]) -> World:
             plays(world, silent, turn)
         name = find_claimant(world, silent).name
         world.anybody("yan").ends_dispute(silent)
-        assert (world.get_seat(name).status == SeatStatus.CLOSED) == (turn % 2 == 0)
+        assert (world.get_seat(name).status == SeatStatus.CONVICTED) == (turn % 2 == 0)
     world.winds_down()
     world.ends()
     return world
@@ -90,9 +90,9 @@ def a_conviction_ends_every_dispute_of_the_seat() -> World:
             plays(world, dispute, turn)
     world.anybody("yan").convicts(ann, ProofKind.DELTA_LEAF, world.proofs.delta(ann, 1))
     for turn, dispute in enumerate(disputes):
-        with world.refuses("SeatClosed"):
+        with world.refuses("SeatIsConvicted"):
             plays(world, dispute, turn)
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatIsConvicted"):
         zoe.disputes(ann)
     for dispute in disputes:
         world.anybody("bob").ends_dispute(dispute)

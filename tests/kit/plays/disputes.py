@@ -143,7 +143,7 @@ def a_silent_claimant_is_convicted() -> World:
     zoe.ends_dispute(dispute)
     with world.refuses("NothingOpen"):
         zoe.ends_dispute(dispute)
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatIsConvicted"):
         zoe.disputes(ref)
     return world
 
@@ -242,7 +242,7 @@ def a_dispute_of_a_closed_seat_is_moot() -> World:
     ref = make_place(world, 0, "ann", draw=None)
     dispute = zoe.disputes(ref)
     yan.convicts(ref, ProofKind.BOUNDARY_ZERO)
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatIsConvicted"):
         world.anybody("ann").shows_roots(dispute)
     zoe.ends_dispute(dispute)
     assert world.get_credit("zoe") == 80

@@ -4,11 +4,14 @@ one alone."""
 from dataclasses import replace
 from typing import Any
 
+from eth_abi.grammar import TupleType, parse
+
 from tests.kit.contract_calls import ContractCall
 from tests.kit.played_claims import Model, open_leaf, spoil_leaf
 from tests.kit.plays.collection import Plays
 from tests.kit.plays.rounds import make_running
 from tests.kit.world import World, make_place
+from touchstone.protocol.adapters.chain.abi import load_abi
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.state import StatementRef
@@ -42,39 +45,64 @@ def make_audited(name: str, *faults: str, **changes: Any) -> tuple[World, Statem
 
 
 def withstands(world: World, refusal: str, *tried: ContractCall) -> None:
-    """Each proof is sealed, brought a block later, and refused by this name."""
+    """Each proof is committed, brought a block later, and refused by this name."""
     zoe = world.anybody("zoe")
     for made in tried:
-        zoe.send(calls.SealProof(zoe.compute_digest(made)))
+        zoe.send(calls.CommitProof(zoe.compute_digest(made)))
     world.passes()
     for made in tried:
         world.send_refused(refusal, "zoe", *made)
 
 
-# Seals
+def make_blank(kind: str) -> Any:
+    """Returns the zero value of an ABI type: an empty list, or a struct of zero values."""
+    parsed = parse(kind)
+    if parsed.is_array:
+        size = parsed.arrlist[-1]
+        return [make_blank(parsed.item_type.to_type_str())] * size[0] if size else []
+    if isinstance(parsed, TupleType):
+        return tuple(make_blank(one.to_type_str()) for one in parsed.components)
+    base = str(parsed.base)
+    return {"bytes": bytes(parsed.sub or 0), "address": "0x" + 40 * "0"}.get(base, 0)
+
+
+# Commitments
 @PLAYS.add
-def a_proof_is_sealed_by_who_brings_it() -> World:
-    """In an earlier block, and not too early. Who copies the proof, or its digest, has sealed nothing."""
-    world, (ann, bob) = make_claims("a proof is sealed by who brings it", "start", "start")
+def no_proof_comes_without_a_commitment() -> World:
+    """Each of them is refused for that alone, whatever is in it."""
+    world = World("no proof comes without a commitment")
+    world.anybody("zoe")
+    proofs = [one for one in load_abi("Evidence") if one.name.startswith("prove")]
+    assert len(proofs) == 12
+    for one in proofs:
+        blank = [make_blank(parameter.kind) for parameter in one.inputs]
+        world.send_refused("ProofNotCommitted", "zoe", "Evidence", one.name, *blank)
+    return world
+
+
+@PLAYS.add
+def a_proof_is_committed_by_who_brings_it() -> World:
+    """In an earlier block, and not too early. Who copies the proof, or its digest, has committed nothing."""
+    world, (ann, bob) = make_claims("a proof is committed by who brings it", "start", "start")
     zoe, thief = world.anybody("zoe"), world.anybody("thief")
-    with world.refuses("SealMissing"):
+    with world.refuses("ProofNotCommitted"):
         zoe.proves(ann, START)
-    digest = zoe.seals_proof(ann, START)
-    with world.refuses("SealMissing", digest):
+    digest = zoe.commits_proof(ann, START)
+    with world.refuses("ProofNotCommitted", digest):
         zoe.proves(ann, START)
     world.passes()
-    with world.refuses("SealMissing"):
+    with world.refuses("ProofNotCommitted"):
         thief.proves(ann, START)
-    thief.send(calls.SealProof(digest))
+    thief.send(calls.CommitProof(digest))
     world.passes()
-    with world.refuses("SealMissing"):
+    with world.refuses("ProofNotCommitted"):
         thief.proves(ann, START)
     zoe.proves(ann, START)
-    zoe.seals_proof(bob, START)
+    zoe.commits_proof(bob, START)
     world.passes(51)
-    with world.refuses("SealMissing"):
+    with world.refuses("ProofNotCommitted"):
         zoe.proves(bob, START)
-    zoe.seals_proof(bob, START)
+    zoe.commits_proof(bob, START)
     world.passes(50)
     zoe.proves(bob, START)
     return world
@@ -88,10 +116,10 @@ def a_claim_is_proven_until_disputes_end() -> World:
     zoe, until = world.anybody("zoe"), (world.state.rounds[0].closed or 0) + 200
     ann, bob = (make_place(world, 0, name, draw=None) for name in ("ann", "bob"))
     world.comes_to(until - 1)
-    zoe.seals_proof(ann, START)
+    zoe.commits_proof(ann, START)
     world.passes()
-    zoe.seals_proof(bob, START)
-    zoe.seals_proof(vote, TWO)
+    zoe.commits_proof(bob, START)
+    zoe.commits_proof(vote, TWO)
     zoe.proves(ann, START)
     world.passes()
     for ref, proof in ((bob, START), (vote, TWO)):
@@ -112,7 +140,7 @@ def a_claim_of_nobody_is_not_proven() -> World:
     )
     for place, refusal in places:
         made = (*right[:3], place, *right[4:])
-        zoe.seals_proof(ann, START, made)
+        zoe.commits_proof(ann, START, made)
         world.passes()
         with world.refuses(refusal):
             zoe.proves(StatementRef(*place), START, made)

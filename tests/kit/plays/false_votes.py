@@ -153,14 +153,14 @@ def a_leaf_that_is_not_there_is_no_ground() -> World:
     other = world.get_auditor(0, "ann", 0, 1)
     for word, by in ((REJECT_STATE, world.get_auditor(0, "ann")), (REJECT_DELTA, other)):
         last, behind = (proofs.vote(ref, word, named_leaf=leaf, by=by.name) for leaf in (3, 4))
-        zoe.seals_proof(ref, WORD, proofs.no_leaf(last))
+        zoe.commits_proof(ref, WORD, proofs.no_leaf(last))
         world.passes()
         with world.refuses("ProofInvalid", "named leaf"):
             zoe.proves(ref, WORD, proofs.no_leaf(last), is_valid=False, signer=by.seat)
         zoe.convicts(ref, WORD, proofs.no_leaf(behind), signer=by.seat)
     third = world.get_auditor(0, "ann", 0, 2)
     accept = proofs.vote(ref, by=third.name)
-    zoe.seals_proof(ref, WORD, proofs.no_leaf(accept))
+    zoe.commits_proof(ref, WORD, proofs.no_leaf(accept))
     world.passes()
     with world.refuses("ProofInvalid", "named leaf"):
         zoe.proves(ref, WORD, proofs.no_leaf(accept), is_valid=False, signer=third.seat)

@@ -12,7 +12,7 @@ from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.protocol.spec.game.timing import get_ask_until
+from touchstone.protocol.spec.game.timing import get_query_until
 from touchstone.protocol.spec.statements import Vote, VoteWord
 
 PLAYS = Plays("queries")
@@ -108,7 +108,7 @@ def an_answer_shows_what_was_sealed() -> World:
     that is another is refused for what it shows, and the right answer still counts."""
     world, auditor, ref = make_voted("an answer shows what was sealed", own=NEAR)
     query, word = world.anybody("zoe").queries(ref), make_word("another")
-    *made, right = world._write_answer_ask(calls.AnswerAsk(query))
+    *made, right = world._write_answer_query(calls.AnswerQuery(query))
     other_leaf = b"\2" * len(ZEROS)
     for reason, wrong, *place in (
         ("ends", word, 3), ("ends", world.get_party("zoe").address, 2), ("ends", word, 4), ("ends", 99, 1, 3),
@@ -135,7 +135,7 @@ def nobody_answers() -> World:
     world.posts()
     zoe = world.anybody("zoe")
     query = zoe.queries(ref)
-    clock = world.state.asks[query].clock
+    clock = world.state.queries[query].clock
     world.comes_to(clock)
     with world.refuses("NotLate"):
         zoe.ends_query(query)
@@ -143,9 +143,9 @@ def nobody_answers() -> World:
     with world.refuses("OutsideWindow"):
         auditor.answers_query(query)
     zoe.ends_query(query)
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatNotActive"):
         auditor.leaves()
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatIsConvicted"):
         zoe.queries(ref)
     return world
 
@@ -155,7 +155,7 @@ def the_last_block_answers() -> World:
     """An answer in the block of the clock counts."""
     world, auditor, ref = make_voted("the last block answers")
     query = world.anybody("zoe").queries(ref)
-    world.comes_to(world.state.asks[query].clock)
+    world.comes_to(world.state.queries[query].clock)
     auditor.answers_query(query)
     return world
 
@@ -166,9 +166,9 @@ def a_closed_seat_is_asked_for_nothing() -> World:
     world, auditor, ref = make_voted("a closed seat is asked for nothing")
     zoe, yan = world.anybody("zoe"), world.anybody("yan")
     first, second = zoe.queries(ref), yan.queries(ref)
-    world.comes_to(world.state.asks[first].clock + 1)
+    world.comes_to(world.state.queries[first].clock + 1)
     zoe.ends_query(first)
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatIsConvicted"):
         auditor.answers_query(second)
     yan.ends_query(second)
     assert world.get_credit("yan") == 80
@@ -183,7 +183,7 @@ def the_kth_query_costs_k_bonds() -> World:
     with world.refuses("CreditTooSmall"):
         zoe.queries(ref)
     first = zoe.queries(ref)
-    with world.refuses("AlreadyAsked"):
+    with world.refuses("AlreadyQueried"):
         zoe.queries(ref)
     with world.refuses("WrongBond"):
         yan.queries(ref, bond=79)
@@ -202,7 +202,7 @@ def other_words_are_not_asked() -> World:
     world, _, ref = make_voted("other words are not asked")
     zoe = world.anybody("zoe")
     for word in (REJECT_DELTA, REJECT_START, UNSERVED, ABSTAIN):
-        with world.refuses("WordNotAsked"):
+        with world.refuses("WordNotQueried"):
             zoe.queries(ref, word)
     return world
 
@@ -211,9 +211,9 @@ def other_words_are_not_asked() -> World:
 def a_leaf_that_is_not_there_is_not_asked() -> World:
     """The model has one leaf; of a REJECT the named one is asked."""
     world, _, ref = make_voted("a leaf that is not there is not asked")
-    with world.refuses("LeafNotAsked"):
+    with world.refuses("LeafNotQueried"):
         world.anybody("zoe").queries(ref, leaf=1)
-    world.anybody("zoe").queries_otherwise("LeafNotAsked", ref, word=REJECT_STATE, named_leaf=1)
+    world.anybody("zoe").queries_otherwise("LeafNotQueried", ref, word=REJECT_STATE, named_leaf=1)
     return world
 
 
@@ -224,7 +224,7 @@ def in_an_exact_task_nobody_is_asked() -> World:
     world.all_commit()
     world.draws()
     world.all_accept()
-    with world.refuses("WordNotAsked"):
+    with world.refuses("WordNotQueried"):
         world.anybody("zoe").queries(make_place(world, 0, "ann"))
     return world
 
@@ -245,7 +245,7 @@ def a_query_comes_in_its_window() -> World:
     world.posts()
     world.submitter.halts()
     world.runs_out()
-    until = get_ask_until(world.state, ref)
+    until = get_query_until(world.state, ref)
     assert until is not None
     zoe = world.anybody("zoe")
     world.comes_to(until + 1)
@@ -275,7 +275,7 @@ def a_late_vote_is_answered_for_from_its_draw() -> World:
     ref, drawn = make_place(world, 0, "ann", draw=1), world.state.rounds[0].late_from or 0
     zoe, signer = world.anybody("zoe"), world.get_auditor(0, "ann", 1)
     early = zoe.queries(ref)
-    assert world.state.asks[early].clock == drawn + 70
+    assert world.state.queries[early].clock == drawn + 70
     signer.answers_query(early)
     world.all_accept()
     world.posts()
@@ -300,7 +300,7 @@ def a_late_vote_is_answered_for_from_its_draw() -> World:
     world.passes()
     with world.refuses("OutsideWindow"):
         world.anybody("yan").queries(ref)
-    world.comes_to(world.state.asks[last].clock + 1)
+    world.comes_to(world.state.queries[last].clock + 1)
     zoe.ends_query(last)
     world.ends()
     return world
@@ -334,16 +334,16 @@ def a_convicted_seat_is_proven_nothing_more() -> World:
     world, auditor, ref = make_voted("a convicted seat is proven nothing more")
     zoe, yan = world.anybody("zoe"), world.anybody("yan")
     zoe.convicts(ref, ProofKind.TWO_STATEMENTS)
-    with world.refuses("SealMissing"):
+    with world.refuses("ProofNotCommitted"):
         yan.proves(ref, ProofKind.TWO_STATEMENTS)
-    yan.seals_proof(ref, ProofKind.TWO_STATEMENTS)
-    with world.refuses("SealMissing"):
+    yan.commits_proof(ref, ProofKind.TWO_STATEMENTS)
+    with world.refuses("ProofNotCommitted"):
         yan.proves(ref, ProofKind.TWO_STATEMENTS)
     world.passes()
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatIsConvicted"):
         yan.proves(ref, ProofKind.TWO_STATEMENTS)
     world.passes(50)
-    with world.refuses("SealMissing"):
+    with world.refuses("ProofNotCommitted"):
         yan.proves(ref, ProofKind.TWO_STATEMENTS)
     with world.refuses("NotHolder"):
         yan.leaves(seat=auditor.seat)

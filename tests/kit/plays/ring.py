@@ -24,7 +24,7 @@ def make_long(name: str, rounds: int, **changes: Any) -> World:
 
 def skips(world: World, to: int) -> None:
     """Nobody commits to the rounds before `to`."""
-    while not world.is_standing and world.live.index < to:
+    while not world.is_paused and world.live.index < to:
         world.runs_out()
 
 
@@ -65,7 +65,7 @@ def a_ring_of_rounds_is_full() -> World:
     with world.refuses("NotSettleable"):
         frees(world)
     skips(world, 500)
-    assert world.is_standing and world.state.next_round == 128
+    assert world.is_paused and world.state.next_round == 128
     with world.refuses("RingFull"):
         world.asks_for_start()
     world.comes_to((get_duty_until(world.state, world.state.rounds[15]) or 0) + 1)
@@ -175,7 +175,7 @@ def an_epoch_is_freed_while_rounds_run() -> World:
     world = make_long("an epoch is freed while rounds run", 24)
     skips(world, 17)
     world.comes_to((get_duty_until(world.state, world.state.rounds[15]) or 0) + 1)
-    while not world.is_standing and world.live.index < 20:
+    while not world.is_paused and world.live.index < 20:
         world.runs_out()
     world.all_settle(15)
     frees(world)
@@ -239,7 +239,7 @@ def an_epoch_is_freed_too_late() -> World:
     assert world.live.index == RING - 1
     frees(world)
     skips(world, 500)
-    assert world.is_standing and world.state.next_round == RING
+    assert world.is_paused and world.state.next_round == RING
     world.starts()
     skips(world, 500)
     assert world.state.next_round == RING + EPOCH
@@ -254,11 +254,11 @@ def a_start_has_one_place_left() -> World:
     skips(world, RING - 3)
     world.anybody("cid").leaves()
     skips(world, 500)
-    assert world.is_standing and world.state.next_round == RING - 1
+    assert world.is_paused and world.state.next_round == RING - 1
     world.solver("dan")
     world.starts()
     skips(world, 500)
-    assert world.is_standing and world.state.next_round == RING
+    assert world.is_paused and world.state.next_round == RING
     settles_epoch(world, 0)
     assert [world.get_credit(name) for name in ("ann", "bob", "cid", "vic")] == [100, 100, 100, 10]
     return world
@@ -287,7 +287,7 @@ def what_is_open_two_epochs_later_holds_nothing() -> World:
     for name in ("ann", asked):
         with world.refuses("NotSettleable"):
             world.settles(name, RING + EPOCH)
-    world.comes_to(world.state.asks[query].clock + 1)
+    world.comes_to(world.state.queries[query].clock + 1)
     zoe.ends_query(query)
     zoe.ends_contest(contest)
     return world

@@ -7,8 +7,8 @@ from tests.kit.plays.collection import Plays
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind
-from touchstone.protocol.spec.game.purse import BURNED
 from touchstone.protocol.spec.game.timing import compute_draw_window
+from touchstone.protocol.spec.game.vault import BURNED
 from touchstone.protocol.spec.statements import VoteWord
 
 PLAYS = Plays("rounds")
@@ -41,7 +41,7 @@ def too_few_have_joined() -> World:
     with world.refuses("PoolTooSmall"):
         world.asks_for_start()
     world.whistleblower("zoe")
-    with world.refuses("NothingToSeal"):
+    with world.refuses("NoDrawDue"):
         world.seals_start()
     world.asks_for_start()
     with world.refuses("StartPending"):
@@ -64,9 +64,9 @@ def a_start_is_sealed_in_its_window() -> World:
     world.comes_to(beacon_block + 200)
     world.seals_start()
     assert set(world.state.beacons) == {0, 1}
-    with world.refuses("NotStanding"):
+    with world.refuses("NotPaused"):
         world.asks_for_start()
-    with world.refuses("NothingToSeal"):
+    with world.refuses("NoDrawDue"):
         world.seals_start()
     return world
 
@@ -100,7 +100,7 @@ def a_pool_shrinks_before_its_start_is_sealed() -> World:
     world.draws()
     world.all_accept()
     world.posts()
-    assert world.is_standing
+    assert world.is_paused
     world.solver("cid")
     world.asks_for_start()
     zoe = world.anybody("zoe")
@@ -137,7 +137,7 @@ def a_commitment_is_refused() -> World:
         bob.commits()
     ann.commits(5, fault="start")
     world.anybody("zoe").convicts(make_place(world, 0, "ann", draw=None), ProofKind.BOUNDARY_ZERO)
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatIsConvicted"):
         ann.commits()
     late = world.solver("late")
     with world.refuses("NotCommitter"):
@@ -159,8 +159,8 @@ def the_last_commitment_closes_a_round() -> World:
     world = make_running("the last commitment closes a round")
     world.passes(5)
     world.all_commit()
-    with world.refuses("NothingToSeal"):
-        world.send(calls.SealAudits(0), "stranger")
+    with world.refuses("NoDrawDue"):
+        world.send(calls.DrawAudits(0), "stranger")
     closed = world.closes()
     world.submitter.halts()
     assert world.state.rounds[0].closed == closed == world.state.rounds[0].opened + 5
@@ -242,19 +242,19 @@ def a_draw_is_sealed_in_its_window() -> World:
     closed = world.closes()
     first, last = compute_draw_window(world.state, closed)
     with world.refuses("OutsideWindow"):
-        world.send(calls.SealAudits(0), "stranger")
+        world.send(calls.DrawAudits(0), "stranger")
     assert first > world.block
     world.comes_to(last)
-    world.send(calls.SealAudits(0), "stranger")
+    world.send(calls.DrawAudits(0), "stranger")
     assert world.state.rounds[0].seed is not None and 2 in world.state.beacons
-    with world.refuses("NothingToSeal"):
-        world.send(calls.SealAudits(0), "stranger")
+    with world.refuses("NoDrawDue"):
+        world.send(calls.DrawAudits(0), "stranger")
     with world.refuses("RoundUnknown"):
-        world.send(calls.SealAudits(1), "stranger")
+        world.send(calls.DrawAudits(1), "stranger")
     with world.refuses("RoundUnknown"):
-        world.send(calls.SealRound(1), "stranger")
-    with world.refuses("NothingToSeal"):
-        world.send(calls.SealRound(0), "stranger")
+        world.send(calls.DrawRound(1), "stranger")
+    with world.refuses("NoDrawDue"):
+        world.send(calls.DrawRound(0), "stranger")
     return world
 
 
@@ -271,12 +271,12 @@ def a_draw_is_missed() -> World:
         world.stands()
     world.passes()
     with world.refuses("OutsideWindow"):
-        world.send(calls.SealAudits(0), "stranger")
+        world.send(calls.DrawAudits(0), "stranger")
     world.stands()
     world.plays_round()
     world.plays_round()
     world.ends()
-    assert world.state.purse.get_wei(BURNED) == 0
+    assert world.state.vault.get_wei(BURNED) == 0
     return world
 
 
@@ -294,11 +294,11 @@ def a_round_opens_without_a_beacon() -> World:
         world.anybody("ann").commits()
     world.comes_to(live.beacon_block)
     with world.refuses("OutsideWindow"):
-        world.send(calls.SealRound(2), "stranger")
+        world.send(calls.DrawRound(2), "stranger")
     world.passes(7)
     world.deals()
-    with world.refuses("NothingToSeal"):
-        world.send(calls.SealRound(2), "stranger")
+    with world.refuses("NoDrawDue"):
+        world.send(calls.DrawRound(2), "stranger")
     world.anybody("ann").commits()
     world.anybody("bob").commits()
     assert world.closes() == live.beacon_block + 47, "train_min from the seal"
@@ -325,12 +325,12 @@ def a_beacon_never_comes() -> World:
         world.stands(2)
     world.passes()
     with world.refuses("OutsideWindow"):
-        world.send(calls.SealRound(2), "stranger")
+        world.send(calls.DrawRound(2), "stranger")
     world.stands(2)
     world.submitter.halts()
     world.comes_to((world.live.beacon_block or 0) + 201)
     with world.refuses("OutsideWindow"):
-        world.send(calls.SealRound(3), "stranger")
+        world.send(calls.DrawRound(3), "stranger")
     world.stands()
     world.ends()
     assert all(one.refused != "" for one in world.log)
@@ -346,7 +346,7 @@ def an_older_round_is_drawn_later() -> World:
     world.all_commit()
     world.draws()
     dealt = world.state.beacons[3]
-    world.send(calls.SealAudits(0), "stranger")
+    world.send(calls.DrawAudits(0), "stranger")
     assert world.state.beacons[3] == dealt
     return world
 
@@ -421,7 +421,7 @@ def nothing_can_be_merged() -> World:
         for rank in (0, 1):
             world.votes(claimant, VoteWord.ABSTAIN, rank=rank, is_opened=False)
     world.stands()
-    assert world.is_standing
+    assert world.is_paused
     world.ends()
     return world
 
@@ -452,7 +452,7 @@ def a_standing_task_is_started_again() -> World:
     ann.leaves()
     world.plays_round()
     world.plays_round()
-    assert world.is_standing
+    assert world.is_paused
     with world.refuses("PoolTooSmall"):
         world.asks_for_start()
     world.solver("cid")
@@ -474,7 +474,7 @@ def a_halted_task_ends_with_its_round() -> World:
     with world.refuses("TaskHalted"):
         world.submitter.halts()
     world.plays_round()
-    assert world.is_standing
+    assert world.is_paused
     with world.refuses("TaskHalted"):
         world.asks_for_start()
     world.ends()

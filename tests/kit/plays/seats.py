@@ -180,9 +180,9 @@ def a_seat_leaves() -> World:
     with world.refuses("SeatUnknown"):
         ann.leaves(seat=cid.seat + 1)
     cid.leaves()
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatNotActive"):
         cid.leaves()
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatNotActive"):
         cid.tops_up(1)
     with world.refuses("SeatBusy"):
         world.submitter.pays_out("cid")
@@ -327,7 +327,7 @@ def a_convicted_seat_makes_room() -> World:
     zoe.convicts(make_place(world, 0, "ann", draw=None), ProofKind.BOUNDARY_ZERO)
     with world.refuses("SeatBusy"):
         zoe.pays_out("ann")
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatNotActive"):
         ann.leaves()
     world.draws()
     world.all_accept()
@@ -367,7 +367,7 @@ def numbers_of_convicted_seats_are_used_again() -> World:
         zoe.convicts(make_place(world, 0, name), ProofKind.TWO_STATEMENTS)
     world.votes("cid", VoteWord.ACCEPT)
     world.posts(merged=["cid"])
-    assert world.is_standing, "one solver is too few"
+    assert world.is_paused, "one solver is too few"
     with world.refuses("PoolTooSmall"):
         world.asks_for_start()
     world.passes_duties()

@@ -276,7 +276,7 @@ def fees_take_a_seat_out_of_pools() -> World:
         world.runs_out()
     world.anybody("bob").leaves()
     world.runs_out()
-    assert world.is_standing
+    assert world.is_paused
     world.passes_duties()
     world.all_settle()
     with world.refuses("TaskOver"):
@@ -295,7 +295,7 @@ def stakes_are_made_whole() -> World:
     cid.leaves()
     world.runs_out()
     world.runs_out()
-    assert world.is_standing, "two are too few"
+    assert world.is_paused, "two are too few"
     world.solver("dan")
     world.passes_duties()
     world.all_settle(1)

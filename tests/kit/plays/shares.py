@@ -381,7 +381,7 @@ def _halts_at(name: str, step: int) -> World:
     if step == len(steps):
         world.halts_by_vote()
         world.runs_out()
-    assert world.is_standing, "no later round opens"
+    assert world.is_paused, "no later round opens"
     world.ends()
     assert all(world.shares.get(world.get_party(one).address).shares == 200 for one in ("ann", "bob", "cid"))
     return world
@@ -446,7 +446,7 @@ def a_standing_task_is_halted() -> World:
         one.leaves()
     for _ in range(3):
         world.runs_out()
-    assert world.is_standing
+    assert world.is_paused
     world.solver("dan")
     world.halts_by_vote()
     with world.refuses("TaskHalted"):

@@ -81,7 +81,7 @@ def a_solver_missed_three_rounds() -> World:
         zoe.marks_silent(1 << 16 | 3, 0, 1, 2)
     zoe.marks_silent("cid", 0, 1, 2)
     assert world.get_stake("cid") == 2_000, "unharmed"
-    with world.refuses("SeatClosed"):
+    with world.refuses("SeatNotActive"):
         zoe.marks_silent("cid", 0, 1, 2)
     return world
 

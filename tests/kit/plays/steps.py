@@ -91,7 +91,7 @@ def disputes_to_trace(world: World, ref: StatementRef, lie: Lie | None = None) -
 
 def requires_convicted(world: World, *names: str) -> None:
     """Fails unless these seats are closed."""
-    assert all(world.get_seat(name).status == SeatStatus.CLOSED for name in names)
+    assert all(world.get_seat(name).status == SeatStatus.CONVICTED for name in names)
 
 
 def spoil(roots: list[bytes], at: int) -> list[bytes]:

@@ -21,10 +21,10 @@ def terms_are_refused() -> World:
         ("WindowTooShort", {"windows": {"train_max": 39}}),
         ("WindowTooShort", {"windows": {"train_min": 38}}),
         ("WindowTooShort", {"windows": {"dispute": 183}}),
-        ("WindowTooShort", {"windows": {"ask": 695}}),
+        ("WindowTooShort", {"windows": {"query": 695}}),
         ("AmountTooSmall", {"amounts": {"solver_stake": 0}}),
         ("AmountTooSmall", {"amounts": {"contest_bond": 0}}),
-        ("AmountTooLarge", {"amounts": {"ask_bond": 501}}),
+        ("AmountTooLarge", {"amounts": {"query_bond": 501}}),
         ("AmountTooLarge", {"amounts": {"solver_pay": (1 << 90) + 1}}),
         ("AmountTooSmall", {"rounds": 0}),
         ("AmountTooLarge", {"rounds": 1 << 16}),
@@ -69,15 +69,15 @@ def a_task_closes_when_all_have_left() -> World:
             world.closes_task()
         world.submitter.pays_out(number)
     world.closes_task()
-    with world.refuses("GameOver"):
+    with world.refuses("TaskIsClosed"):
         world.closes_task()
-    with world.refuses("GameOver"):
+    with world.refuses("TaskIsClosed"):
         world.anybody("zoe").joins(SeatRole.SOLVER)
-    with world.refuses("GameOver"):
+    with world.refuses("TaskIsClosed"):
         world.submitter.pays_out(1 << 16)
-    with world.refuses("GameOver"):
+    with world.refuses("TaskIsClosed"):
         world.anybody("ann").tops_up(1, seat=1 << 16)
-    with world.refuses("GameOver"):
+    with world.refuses("TaskIsClosed"):
         world.anybody("ann").leaves(seat=1 << 16)
     return world
 

@@ -347,7 +347,7 @@ def many_votes_come_in_one_call() -> World:
 def the_last_rounds_are_drawn_by_a_closing_seed() -> World:
     """Late audits that no later round draws: in a window behind audit_max, once, and only where it stands."""
     world = make_drawn("the last rounds are drawn by a closing seed", late_chance=1 << 16)
-    with world.refuses("NothingToSeal"):
+    with world.refuses("NoDrawDue"):
         world.seals_closing()
     world.submitter.halts()
     world.all_accept()
@@ -358,7 +358,7 @@ def the_last_rounds_are_drawn_by_a_closing_seed() -> World:
     world.comes_to(closed + 39)
     world.seals_closing()
     assert world.state.rounds[0].late_from == closed + 30
-    with world.refuses("NothingToSeal"):
+    with world.refuses("NoDrawDue"):
         world.seals_closing()
     world.votes("ann", ACCEPT, index=0, draw=2)
     world.ends()
@@ -391,7 +391,7 @@ def a_closing_seed_is_missed() -> World:
     with world.refuses("OutsideWindow"):
         world.seals_closing()
     world.passes()
-    with world.refuses("NothingToSeal"):
+    with world.refuses("NoDrawDue"):
         world.seals_closing()
     world.ends()
     return world
@@ -404,7 +404,7 @@ def no_audit_is_late() -> World:
     world.submitter.halts()
     world.all_accept()
     world.posts()
-    with world.refuses("NothingToSeal"):
+    with world.refuses("NoDrawDue"):
         world.seals_closing()
     return world
 
@@ -416,10 +416,10 @@ def a_pending_start_will_draw() -> World:
     world.all_accept()
     world.posts()
     world.plays_round()
-    assert world.is_standing
+    assert world.is_paused
     world.solver("dan")
     world.asks_for_start()
-    with world.refuses("NothingToSeal"):
+    with world.refuses("NoDrawDue"):
         world.seals_closing()
     return world
 

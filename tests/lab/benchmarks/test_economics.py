@@ -23,9 +23,9 @@ from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.twin import Disagreement
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.terms import compute_escrow
-from touchstone.protocol.spec.params import SPOT_ASKS
+from touchstone.protocol.spec.game.vault import PotKind
+from touchstone.protocol.spec.params import SPOT_QUERIES
 
 DECISIONS = Path(__file__).resolve().parents[3] / "docs" / "decisions"
 PAGE = DECISIONS / "0032-economics-of-the-round.md"
@@ -74,8 +74,8 @@ def test_a_play_ends_and_money_is_neither_made_nor_lost(agent: Agent) -> None:
     state = play(agent.name).table.state
     brought = sum(play(agent.name).brought.values())
     assert state.is_closed and not state.seats
-    assert {pot.kind for pot in state.purse.wei} <= {PotKind.CREDIT, PotKind.BURNED}
-    assert state.purse.compute_total() == brought + compute_escrow(state.terms)
+    assert {pot.kind for pot in state.vault.wei} <= {PotKind.CREDIT, PotKind.BURNED}
+    assert state.vault.compute_total() == brought + compute_escrow(state.terms)
 
 
 @pytest.mark.parametrize("agent", [one for one in list_played() if one.is_honest], ids=lambda one: one.name)
@@ -113,7 +113,7 @@ def test_who_is_proven_wrong_loses_the_seat(name: str, closed: set[str]) -> None
 @pytest.mark.parametrize(
     "name",
     ["honest solver", "honest submitter", "solver that crashes in training", "idle solver", "withholder",
-     "griefing pair", "flood of asks", "one false claim at the end", "task with windows of one block"],
+     "griefing pair", "flood of queries", "one false claim at the end", "task with windows of one block"],
 )  # fmt: skip
 def test_honest_work_earns_and_cheats_lose(name: str) -> None:
     assert not does_fall_short(describe(get_agent(name), weigh(get_agent(name), range(1))))
@@ -158,8 +158,8 @@ def test_who_seals_garbage_is_asked_and_loses_its_seat() -> None:
 def test_an_honest_auditor_that_is_asked_keeps_its_seat() -> None:
     honest = get_agent("honest verifier")
     play_asked = play_task(honest, Table(replace(make_terms(), rounds=SHORT), LIMITS, 1), SpotChecks(1, 1))
-    asked = [one for one, call in play_asked.last if isinstance(call, calls.AskSigner)]
-    answered = [one for one, call in play_asked.last if isinstance(call, calls.AnswerAsk)]
+    asked = [one for one, call in play_asked.last if isinstance(call, calls.QueryVote)]
+    answered = [one for one, call in play_asked.last if isinstance(call, calls.AnswerQuery)]
     assert asked and "own verifier 0" in answered and not play_asked.convicted
 
 
@@ -171,8 +171,8 @@ def test_whose_end_is_the_claim_s_is_never_asked() -> None:
 
 def test_chances_of_being_asked_at_random() -> None:
     assert 1 - sum(list_chances(compute_chance(6, 6), 20)) == 0
-    assert compute_chance(1, 1) == Fraction(1, SPOT_ASKS)
-    assert abs(compute_chance(6, 3) * SPOT_ASKS * 2 - 1) < Fraction(1, 100)
+    assert compute_chance(1, 1) == Fraction(1, SPOT_QUERIES)
+    assert abs(compute_chance(6, 3) * SPOT_QUERIES * 2 - 1) < Fraction(1, 100)
 
 
 # --- The page -----------------------------------------------------------------------------------------------

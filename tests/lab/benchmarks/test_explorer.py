@@ -45,7 +45,7 @@ async def test_the_explorer_understands_all_that_is_made_up(tmp_path: Path) -> N
         [conviction] = view.convictions[TASK]
         ended = {one.stage for one in inner.disputes.values()}
         assert ended == {DisputeStage.CLEARED, DisputeStage.CONVICTED}
-        assert game.seats[conviction.seat].status == SeatStatus.CLOSED and not view._sought
+        assert game.seats[conviction.seat].status == SeatStatus.CONVICTED and not view._sought
         async for batch in view.chain.follow([]):
             await view.take(batch)
             if view.state.games[TASK].next_round == ROUNDS + LIVE + 1:

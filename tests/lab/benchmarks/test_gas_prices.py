@@ -7,12 +7,12 @@ import pytest
 from lab.benchmarks.gas import list_contest_prices, list_question_prices, list_vote_prices
 from lab.benchmarks.gas_bounds.gas_play import Case
 from tests.rounds.chain import RoundChain, open_round_chain
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
-    with open_round_chain(tmp_path_factory.mktemp("gas"), LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path_factory.mktemp("gas"), BOUNDS_LOCAL) as opened:
         yield opened
 
 

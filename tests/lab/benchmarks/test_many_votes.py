@@ -15,7 +15,7 @@ from touchstone.node.merging.posting import HandVotes, Posting
 from touchstone.node.records.claim_records import ClaimBook
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.transactions import MOST_GAS
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.terms import SOLVER_SEATS_MAX
 from touchstone.protocol.spec.params import MAX_SEGMENT_DRAWS
 from touchstone.protocol.spec.statements import VoteWord
@@ -38,7 +38,7 @@ class ManyVotes(Play):
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
     """The contracts on an Anvil of their own, which takes no transaction beyond EIP-7825."""
-    with open_round_chain(tmp_path_factory.mktemp("votes"), LIMITS_LOCAL) as opened:
+    with open_round_chain(tmp_path_factory.mktemp("votes"), BOUNDS_LOCAL) as opened:
         yield opened
 
 

@@ -23,7 +23,7 @@ from touchstone.node.submit import build_task
 from touchstone.node.training import claims, worker_team
 from touchstone.protocol.compute.program.step import train_segment
 from touchstone.protocol.spec.game.logged_terms import read_terms
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.typed_data import SigningDomain
 
@@ -35,7 +35,7 @@ def test_the_contracts_take_the_task(play: Play) -> None:
     plan = replace(build_plan(play), heldout_tokens=512)
     terms, _ = build_task(plan, make_dataset(), SUBMITTER, bytes(32))
     read = read_terms({"terms": terms, "task": bytes(32)}, SigningDomain(0, SUBMITTER))
-    assert check_terms(read, LIMITS_LOCAL) is None
+    assert check_terms(read, BOUNDS_LOCAL) is None
     assert read.contest_levels == CONTEST_LEVELS and read.segment_count == SEGMENTS
 
 

@@ -74,7 +74,7 @@ async def test_an_answer_for_a_claim_goes_from_its_boundary_to_the_next_one(tmp_
         dispute = open_dispute(stage, node, SEGMENT)
         await node.rooms.dispute_answers.post_roots(dispute)
         name, words = get_last_sent(node)
-        assert (name, words[:2]) == ("disputes.post_claim_roots", (TASK, dispute.name))
+        assert (name, words[:2]) == ("game.post_claim_roots", (TASK, dispute.name))
         assert words[2] == compute_true_roots(node, stage.get_slot(1))
         assert words[3:] == tuple(open_boundary(node.get_view(), 0, one) for one in (SEGMENT, SEGMENT + 1))
 
@@ -86,7 +86,7 @@ async def test_an_answer_for_a_vote_begins_at_the_state_that_the_solver_claimed(
         dispute = dispute_vote(stage, node)
         await node.rooms.dispute_answers.post_roots(dispute)
         name, words = get_last_sent(node)
-        assert (name, words[:2]) == ("disputes.post_vote_roots", (TASK, dispute.name))
+        assert (name, words[:2]) == ("game.post_vote_roots", (TASK, dispute.name))
         assert words[2] == compute_true_roots(node, stage.get_slot(1))
         opened = [open_boundary(node.get_view(), 0, boundary) for boundary in (SEGMENT, SEGMENT + 1)]
         assert words[3:] == (node.account, *opened, SALT)
@@ -102,7 +102,7 @@ async def test_a_vote_that_says_nothing_of_the_end_is_answered_too(tmp_path: Pat
         await node.rooms.dispute_answers.post_roots(dispute)
         name, words = get_last_sent(node)
         start = open_boundary(node.get_view(), 0, SEGMENT)
-        assert (name, words[2]) == ("disputes.post_vote_roots", compute_true_roots(node, stage.get_slot(1)))
+        assert (name, words[2]) == ("game.post_vote_roots", compute_true_roots(node, stage.get_slot(1)))
         assert words[3:] == (node.account, start, start, SALT)
 
 
@@ -127,7 +127,7 @@ async def test_the_named_step_is_traced_once_from_the_state_before_it(tmp_path: 
         await node.rooms.dispute_answers.post_trace(dispute)
         name, (_, _, _, root, start, end, _) = get_last_sent(node)
         roots = compute_true_roots(node, stage.get_slot(1))
-        assert name == "steps.post_trace"
+        assert name == "game.post_trace"
         assert (compute_state_root(start), compute_state_root(end)) == roots[STEP : STEP + 2]
         assert (await node.rooms.dispute_answers.trace_named_step(dispute)).tree.root == root
         assert traced == [SEGMENT * node.task.spec.terms.segment_steps + STEP]
@@ -142,7 +142,7 @@ async def test_only_leaves_that_are_not_shown_yet_are_shown(tmp_path: Path) -> N
         await node.rooms.dispute_answers.show_leaves(dispute)
         name, words = get_last_sent(node)
         traced = await node.rooms.dispute_answers.trace_named_step(dispute)
-        assert name == "steps.show_leaves" and words[2] == traced.start
+        assert name == "game.show_leaves" and words[2] == traced.start
         assert words[3] == [open_demanded(traced.tree, at, 0, 0) for at in (1, 2)]
 
 

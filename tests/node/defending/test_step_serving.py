@@ -25,7 +25,7 @@ from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerBook, InnerDispute
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.scripts.roles.role_nodes import Member
 from touchstone.whistleblower.claimant_waiting import BlocksLeft, start_waiting, wait_for
@@ -184,7 +184,7 @@ async def test_at_the_block_the_asking_has_ended() -> None:
 
 async def test_patience_for_several_things_is_that_for_one() -> None:
     """Blocks that pass while one is waited for are gone for the next; `until` counts as well."""
-    state = ChainState("", LIMITS_LOCAL, SIGNING, head_block=10)
+    state = ChainState("", BOUNDS_LOCAL, SIGNING, head_block=10)
     get_view, blocks_left = partial(make_view, state=state), BlocksLeft(5)
 
     async def show() -> int:

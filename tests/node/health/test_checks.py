@@ -83,18 +83,18 @@ def make_watch(home: Path, preset: str = "local", past: Past = NO_PAST) -> Any:
         chain_id=CHAIN_ID,
         deploy_block=DEPLOY_BLOCK,
         token="0xt",
-        contracts=lambda: {"Purse": "0xp", "Tasks": "0xk"},
+        contracts=lambda: {"Vault": "0xp", "Tasks": "0xk"},
     )
     connection = Connection()
     chain = SimpleNamespace(
         address=ACCOUNT,
         connection=connection,
         deployment=deployment,
-        limits=SimpleNamespace(name=preset),
+        bounds=SimpleNamespace(name=preset),
         gate=Gate(cast(Any, connection)),
         sender=SimpleNamespace(is_capped=False),
         require_provable=connection.require_provable,
-        tasks=SimpleNamespace(address="0xk", encode=lambda *_: b""),
+        game=SimpleNamespace(address="0xk", encode=lambda *_: b""),
     )
     return Watch(cast(Any, chain), cast(Any, SimpleNamespace(head_block=9)), home, lambda: None, past=past)
 
@@ -532,11 +532,11 @@ async def test_a_bug_in_a_look_does_not_end_the_watch(
     monkeypatch.setattr(checks, "LOOK_S", 0.01)
     watch = make_watch(tmp_path)
     health = watch.chain.connection.health
-    watch.chain.limits = None
+    watch.chain.bounds = None
     async with asyncio.timeout(60), watch.running():
         while "the health checks failed" not in caplog.text:
             await asyncio.sleep(0.01)
-        watch.chain.limits = SimpleNamespace(name="12s")
+        watch.chain.bounds = SimpleNamespace(name="12s")
         health.head = Head(9, b"", b"", 5, 0)
         while not watch.health_issues:
             await asyncio.sleep(0.01)

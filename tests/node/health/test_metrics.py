@@ -36,14 +36,14 @@ from touchstone.protocol.adapters.chain.endpoint_health import RpcHealth
 from touchstone.protocol.adapters.reports.node_state import HealthIssue
 from touchstone.protocol.spec.game.inner_contest import ContestFolds, InnerContest, InnerTurn
 from touchstone.protocol.spec.game.inner_dispute import (
-    AskEnding,
     DisputeStage,
-    InnerAsk,
     InnerBook,
     InnerDispute,
+    InnerQuery,
+    QueryEnding,
 )
 from touchstone.protocol.spec.game.logged_game import LoggedGame
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.statements import Vote, VoteWord
@@ -53,7 +53,7 @@ NAMES = {metric.name: metric for metric in METRICS}
 
 def look(world: Simulation, account: str) -> View:
     """What may be looked at by a node whose chain is a world in memory."""
-    state = ChainState(account, LIMITS_LOCAL, SIGNING, head_block=world.block - 1)
+    state = ChainState(account, BOUNDS_LOCAL, SIGNING, head_block=world.block - 1)
     state.credits[account] = TOKEN_WEI // 2
     state.inner[TASK], state.contests[TASK] = InnerBook(60), ContestFolds(5)
     return make_view(account=account, game=LoggedGame(**vars(world.state)), state=state)
@@ -99,14 +99,14 @@ def test_an_auditor_has_to_vote_until_its_vote_has_counted() -> None:
 def test_an_ask_is_answered_by_the_seat_that_is_asked() -> None:
     world = make_quiet_world()
     seat = world.get_seat("verifier0").number
-    asked = InnerAsk(b"a" * 32, seat, cast(Vote, None), 3, "someone", clock=world.block + 7)
+    asked = InnerQuery(b"a" * 32, seat, cast(Vote, None), 3, "someone", clock=world.block + 7)
     for one, expected in (
         (asked, [("ask", world.block + 7)]),
-        (replace(asked, ending=AskEnding.CLEARED), []),
+        (replace(asked, ending=QueryEnding.CLEARED), []),
         (replace(asked, clock=world.block - 1), []),
     ):
         view = look(world, "verifier0")
-        view.chain_state.inner[TASK] = InnerBook(60, asks={one.name: one})
+        view.chain_state.inner[TASK] = InnerBook(60, queries={one.name: one})
         assert list(list_deadlines(view, world.block)) == expected
         assert list(list_deadlines(replace(view, account="verifier1"), world.block)) == []
 
@@ -138,7 +138,7 @@ def test_a_dispute_waits_for_whose_turn_it_is(stage: DisputeStage, who: str) -> 
         (InnerTurn.ANSWER, "solver0"),
         (InnerTurn.LEAF, "solver0"),
         (InnerTurn.CONTESTER, "verifier0"),
-        (InnerTurn.STANDS, ""),
+        (InnerTurn.HOLDS, ""),
     ],
 )
 def test_a_contest_waits_for_its_signers_and_for_its_contester(turn: InnerTurn, who: str) -> None:
@@ -160,7 +160,7 @@ def test_disputes_are_counted_by_side_and_end() -> None:
     accused = InnerDispute(b"1" * 32, solver(0), StatementRef(0, 0), 0, "x", 9, DisputeStage.CLEARED)
     opened = InnerDispute(b"2" * 32, solver(1), StatementRef(0, 1), 0, own, 9)
     others = InnerDispute(b"3" * 32, solver(1), StatementRef(0, 1), 0, "x", 9)
-    ask = InnerAsk(b"4" * 32, solver(0), cast(Vote, None), 3, "x", 9, AskEnding.MOOT)
+    ask = InnerQuery(b"4" * 32, solver(0), cast(Vote, None), 3, "x", 9, QueryEnding.MOOT)
     contest = InnerContest(make_word(1), 0, make_word(2), own, 5, InnerTurn.FALLS)
     disputes = {one.name: one for one in (accused, opened, others)}
     view.chain_state.inner[TASK] = InnerBook(60, disputes, {ask.name: ask})
@@ -233,8 +233,8 @@ def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
     assert values["touchstone_deadline_blocks"]["dispute",] == 10.0, "blocks from the head on"
     assert values["touchstone_round_loss"] == {(): 2.9}, "of the newest round"
     assert values["touchstone_votes"]["ACCEPT",] == 2.0 and values["touchstone_votes"]["ABSTAIN",] == 0.0
-    assert values["touchstone_seat_status"]["solver", "open"] == 1.0
-    assert values["touchstone_seat_status"]["solver", "closed"] == 0.0
+    assert values["touchstone_seat_status"]["solver", "active"] == 1.0
+    assert values["touchstone_seat_status"]["solver", "convicted"] == 0.0
     assert values["touchstone_credit_tokens"] == {(): 0.5}
     assert set(values["touchstone_health_issue"]) == {(kind.value,) for kind in HealthIssue}
     assert values["touchstone_rpc_errors_total"]["timeout",] == 2.0

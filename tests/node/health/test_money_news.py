@@ -25,7 +25,7 @@ def list_lines(news: MoneyNews, account: str, game: LoggedGame, block: int) -> l
     """What is told at the head before `block`; the preset's blocks last as long as the chain's."""
     head = Head(block - 1, b"", b"", BLOCK_S * block, 0)
     connection = SimpleNamespace(health=SimpleNamespace(head=head))
-    chain = SimpleNamespace(connection=connection, limits=SimpleNamespace(name="local"))
+    chain = SimpleNamespace(connection=connection, bounds=SimpleNamespace(name="local"))
     view = SimpleNamespace(account=account, game=game, head_block=block - 1)
     return news.list_lines(cast(Any, view), cast(Any, chain))
 
@@ -91,7 +91,7 @@ def test_the_wait_is_that_of_the_settlement() -> None:
     found = re.search(r"paid out in about (\d+) h (\d+) min$", line)
     assert found is not None
     windows = make_mishaps().state.terms.windows
-    blocks = 2 * windows.audit_max + windows.ask
+    blocks = 2 * windows.audit_max + windows.query
     assert blocks * BLOCK_S / 3600 < int(found[1]) + int(found[2]) / 60 < (blocks + 150) * BLOCK_S / 3600
 
 
@@ -100,7 +100,7 @@ def test_the_wait_is_that_of_the_settlement() -> None:
     [
         (play_questions, MoneyReason.RESTORED_PAY, "a convicted auditor had rejected your claim falsely"),
         (play_questions, MoneyReason.BOND_SHARE, "of a bond that was lost are your credit"),
-        (play_questions, MoneyReason.ANSWERED_ASK, "a query of this node was answered"),
+        (play_questions, MoneyReason.ANSWERED_QUERY, "a query of this node was answered"),
         (play_fall, MoneyReason.UNDONE_ROUND, "the round was undone, because an earlier root was wrong"),
         (play_fall, MoneyReason.RESTITUTION, "the round was undone; a slashed stake pays your claim"),
     ],

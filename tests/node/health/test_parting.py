@@ -19,18 +19,18 @@ from touchstone.protocol.adapters.chain.transaction_queue import TransactionQueu
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.game.calls import LeaveSeat
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook
-from touchstone.protocol.spec.game.presets import LIMITS_12S, LIMITS_LOCAL
-from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerQuery
+from touchstone.protocol.spec.game.presets import BOUNDS_12S, BOUNDS_LOCAL
+from touchstone.protocol.spec.game.terms import DeploymentBounds
 from touchstone.protocol.spec.tokens import format_tokens
 
 
 def part(
-    view: View, *, limits: DeploymentLimits = LIMITS_12S, queue: TransactionQueue | None = None
+    view: View, *, bounds: DeploymentBounds = BOUNDS_12S, queue: TransactionQueue | None = None
 ) -> list[str]:
     """What the operator of a node is told that looks at this and ends."""
     lines, sender = list[str](), queue and SimpleNamespace(queue=queue)
-    Parting(cast(Any, SimpleNamespace(limits=limits, sender=sender)), lines.append).notify_end(view)
+    Parting(cast(Any, SimpleNamespace(bounds=bounds, sender=sender)), lines.append).notify_end(view)
     return lines
 
 
@@ -52,12 +52,12 @@ def test_silence_counts_from_now_where_nothing_is_due_earlier() -> None:
     """A question may come in the next block. Where the time of a block is not known, the block alone is."""
     world = make_quiet_world()
     view = look(world, "verifier0")
-    lines = part(view, limits=LIMITS_LOCAL)
+    lines = part(view, bounds=BOUNDS_LOCAL)
     last = world.block - 1 + world.state.terms.windows.respond
     assert f"Be back before block {last}: if somebody disputes" in lines[0]
-    asked = InnerAsk(b"a" * 32, world.get_seat("verifier0").number, None, 3, "x", clock=world.block + 1)  # type: ignore[arg-type]
-    view.chain_state.inner[TASK] = InnerBook(60, asks={asked.name: asked})
-    assert f"Be back before block {asked.clock}: an answer is due" in part(view, limits=LIMITS_LOCAL)[0]
+    asked = InnerQuery(b"a" * 32, world.get_seat("verifier0").number, None, 3, "x", clock=world.block + 1)  # type: ignore[arg-type]
+    view.chain_state.inner[TASK] = InnerBook(60, queries={asked.name: asked})
+    assert f"Be back before block {asked.clock}: an answer is due" in part(view, bounds=BOUNDS_LOCAL)[0]
 
 
 def test_a_round_that_may_open_is_told_with_its_cost() -> None:
@@ -116,7 +116,7 @@ async def test_a_node_that_is_stopped_tells_it() -> None:
         def find_view(self) -> View | None:
             return look(make_quiet_world(), "verifier0")
 
-    chain = SimpleNamespace(limits=LIMITS_12S, sender=None)
+    chain = SimpleNamespace(bounds=BOUNDS_12S, sender=None)
     following = SimpleNamespace(chain=chain, take_next=do_nothing)
     config, nothing = SimpleNamespace(use=None, notify=lines.append), cast(Any, None)
     node = Checking(cast(Any, config), cast(Any, following), nothing, nothing, nothing)

@@ -27,7 +27,7 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.logged_terms import read_terms
 from touchstone.protocol.spec.game.posted_terms import PostedTerms, make_spec
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.typed_data import SigningDomain
@@ -40,7 +40,7 @@ def judge(posted: PostedTerms, figures: Figures | None = None) -> None:
     """What a node does with the terms of a task, as far as it needs no chain."""
     terms = read_terms({"terms": posted, "task": bytes(32)}, SigningDomain(1, "0x" + "11" * 20))
     spec = make_spec(posted, TRAINING)
-    refuse_harmful(terms, spec, figures, LIMITS_LOCAL)
+    refuse_harmful(terms, spec, figures, BOUNDS_LOCAL)
     require_format(posted.format, spec)
     require_step_root(spec)
 
@@ -65,7 +65,7 @@ def test_a_sound_task_passes() -> None:
         ({"limits": replace(TINY_PLAN.limits, tau_w=1)}, "every tau at least"),
         ({"windows": replace(TINY_PLAN.windows, respond=1)}, "respond"),
         ({"windows": replace(TINY_PLAN.windows, train_min=20)}, "train_min"),
-        ({"amounts": replace(TINY_PLAN.amounts, ask_bond=0)}, "ask_bond"),
+        ({"amounts": replace(TINY_PLAN.amounts, query_bond=0)}, "query_bond"),
     ],
 )
 def test_what_could_hurt_is_refused_by_name(change: dict[str, Any], reason: str) -> None:
@@ -219,8 +219,8 @@ def test_leaves_stay_as_long_as_a_statement_about_them_can_be_disputed() -> None
     """docs/spec.md, 12.1: the latest `dutyUntil` of a round, counted from its first block."""
     terms = read_terms({"terms": POSTED, "task": bytes(32)}, SigningDomain(1, "0x" + "11" * 20))
     w = terms.windows
-    late = w.dispute + max(3 * w.audit_max, w.dispute, 2 * w.audit_max + w.ask)
+    late = w.dispute + max(3 * w.audit_max, w.dispute, 2 * w.audit_max + w.query)
     assert (
         count_kept_blocks(terms)
-        >= w.train_max + max(w.dispute, 2 * w.audit_max + w.ask, late) + 6 * w.respond
+        >= w.train_max + max(w.dispute, 2 * w.audit_max + w.query, late) + 6 * w.respond
     )

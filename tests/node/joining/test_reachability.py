@@ -100,7 +100,7 @@ async def test_any_other_answer_lets_it_go_on_and_is_told(
 ) -> None:
     """The first ones in a task have nobody to ask; a liar alone keeps nobody out."""
     sent, said = await join(tmp_path, monkeypatch, *answers)
-    assert sent == ["seats.join"] and any(word in line for line in said)
+    assert sent == ["game.join"] and any(word in line for line in said)
 
 
 def see(*answers: Reach | None, is_there: bool = True) -> list[SeenBy]:
@@ -136,4 +136,4 @@ async def test_an_operator_who_knows_better_is_asked_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent, _ = await join(tmp_path, monkeypatch, Reach.SILENT, is_reach_wanted=False)
-    assert sent == ["seats.join"]
+    assert sent == ["game.join"]

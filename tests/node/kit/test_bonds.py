@@ -14,7 +14,7 @@ BOND, STAKE = 40, 1_000
 
 
 class Wallet:
-    """A purse and a token, with so much in each."""
+    """A vault and a token, with so much in each."""
 
     def __init__(self, credit: int, tokens: int) -> None:
         self.credit, self.tokens = credit, tokens
@@ -33,7 +33,7 @@ class Wallet:
 async def fund(wallet: Wallet, open_count: int, bond: int = BOND) -> int:
     amounts = SimpleNamespace(solver_stake=STAKE, auditor_stake=STAKE // 2)
     game = SimpleNamespace(terms=SimpleNamespace(amounts=amounts))
-    chain = SimpleNamespace(purse=wallet, token=wallet, deposit_missing=wallet.deposit_missing)
+    chain = SimpleNamespace(vault=wallet, token=wallet, deposit_missing=wallet.deposit_missing)
     view = SimpleNamespace(account="me", game=game)
     return await fund_bonds(cast(Any, chain), cast(Any, view), open_count, bond)
 
@@ -68,8 +68,8 @@ async def test_a_contest_takes_no_credit_that_another_question_has_funded() -> N
     wallet, locks = Wallet(0, 5_000), defaultdict[Any, asyncio.Lock](asyncio.Lock)
     amounts = SimpleNamespace(solver_stake=STAKE, auditor_stake=STAKE, contest_bond=BOND)
     game = SimpleNamespace(terms=SimpleNamespace(amounts=amounts), contests={})
-    contests, deposit = SimpleNamespace(contest=contest), wallet.deposit_missing
-    chain = SimpleNamespace(purse=wallet, token=wallet, contests=contests, deposit_missing=deposit)
+    game_calls, deposit = SimpleNamespace(contest=contest), wallet.deposit_missing
+    chain = SimpleNamespace(vault=wallet, token=wallet, game=game_calls, deposit_missing=deposit)
     made = SimpleNamespace(salt=b"s")
     claims = SimpleNamespace(contests={(0, b"r", 9, 0): made})
     view: Any = SimpleNamespace(account="me", task=b"t", game=game, claims=claims)

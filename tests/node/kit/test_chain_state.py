@@ -1,4 +1,4 @@
-"""Endpoints, folded from announcements; whose money it is, where only the purse tells."""
+"""Endpoints, folded from announcements; whose money it is, where only the vault tells."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +17,7 @@ from touchstone.protocol.spec.game.inner_contest import ContestFolds
 from touchstone.protocol.spec.game.inner_dispute import InnerBook
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.typed_data import SigningDomain
 
 ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
@@ -53,14 +53,14 @@ def test_a_malformed_endpoint_takes_the_earlier_one_away() -> None:
 TASK = b"t" * 32
 
 
-def test_who_brought_the_leaf_of_a_contest_is_told_by_the_purse(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_brought_the_leaf_of_a_contest_is_told_by_the_vault(monkeypatch: pytest.MonkeyPatch) -> None:
     """The contest's own log does not say who gets a part of the bond."""
     for name in ("fold_inner", "fold_contest"):
         monkeypatch.setattr(chain_state, name, lambda book, *_: book)
     world, signing = play_contests(), SigningDomain(1, ALICE)
-    cashier, state = open_cashier(world), ChainState(ALICE, LIMITS_LOCAL, signing)
+    cashier, state = open_cashier(world), ChainState(ALICE, BOUNDS_LOCAL, signing)
     terms = cashier.state
-    state.games[TASK] = LoggedGame(terms.terms, terms.limits, terms.purse, terms.root, terms.stands_since)
+    state.games[TASK] = LoggedGame(terms.terms, terms.bounds, terms.vault, terms.root, terms.paused_since)
     state.inner[TASK], state.contests[TASK] = InnerBook(10), ContestFolds(5)
     state._seated = cast(Any, SimpleNamespace(take=lambda event: None))
     for block in sorted({block for block, _ in world.log}):

@@ -13,7 +13,7 @@ from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.scripts.network.contract_creation import deploy_game
 from touchstone.scripts.network.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
@@ -26,7 +26,7 @@ async def chain(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     async with run_anvil(0, tmp_path / "anvil.log", hardfork=request.param) as rpc_url:
         connection, key = Connection(rpc_url, poll_s=0.02), AccountKey(Account.create())
         await give_coin(connection, key.address, GRANT_COIN_WEI)
-        made = await deploy_game(connection, key, LIMITS_LOCAL, report=lambda _: None)
+        made = await deploy_game(connection, key, BOUNDS_LOCAL, report=lambda _: None)
         await connection.close()
         async with open_game_chain(rpc_url, made) as opened:
             yield opened
@@ -43,8 +43,8 @@ async def test_the_figures_are_those_of_ethereum_as_it_is(
         return gas
 
     estimate = chain.connection.estimate_gas
-    data = chain.tasks.encode("announce", 30 * "x", b"y" * 32)
-    gas = await estimate("0x" + 20 * "cc", chain.tasks.address, data, "")
+    data = chain.game.encode("announce", 30 * "x", b"y" * 32)
+    gas = await estimate("0x" + 20 * "cc", chain.game.address, data, "")
     assert 0.98 * PROBE_GAS < gas <= PROBE_GAS, "the figures were measured under other rules"
     monkeypatch.setattr(chain.connection, "estimate_gas", answer)
     gas = 3 * PROBE_GAS

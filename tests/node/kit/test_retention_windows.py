@@ -62,9 +62,9 @@ def contest(state: GameState) -> GameState:
 WINDOWS: dict[str, tuple[IsOpen, Callable[[GameState], int], Callable[[GameState], GameState] | None]] = {
     "votes": (lambda s, b: is_vote_wanted(s, VOTE, b), lambda s: count_from(s, VOTE, audits=2), None),
     "late votes": (lambda s, b: is_vote_wanted(s, LATE, b), lambda s: count_from(s, LATE, audits=2), None),
-    "asks": (
+    "queries": (
         lambda s, b: is_askable(s, VOTE, b),
-        lambda s: count_from(s, VOTE, audits=2) + s.terms.windows.ask,
+        lambda s: count_from(s, VOTE, audits=2) + s.terms.windows.query,
         dispute,
     ),
     "asks in an exact task": (

@@ -29,14 +29,14 @@ from touchstone.protocol.adapters.chain.gate import GateShut
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
 from touchstone.protocol.economics.assumptions import Figures
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.calls import CloseGame
+from touchstone.protocol.spec.game.calls import CloseTask
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerDispute
+from touchstone.protocol.spec.game.inner_dispute import InnerDispute, InnerQuery
 from touchstone.protocol.spec.game.logged_game import LoggedGame
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import Purse, stake_of
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import RunningDispute, Seat, StatementRef, create_game
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS
+from touchstone.protocol.spec.game.vault import Vault, stake_of
 from touchstone.protocol.spec.statements import Vote
 from touchstone.scripts.command_line.log_lines import open_logs
 
@@ -47,7 +47,7 @@ class FakeState:
     """The chain as far as it was read."""
 
     def __init__(self) -> None:
-        game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+        game = create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK)
         self.games: dict[bytes, Any] = {TASK: LoggedGame(**vars(game))}
         self.head_block = START_BLOCK
 
@@ -212,21 +212,21 @@ async def test_each_kind_of_duty_is_counted_by_itself() -> None:
 
     answers, queries = SimpleNamespace(post_roots=refuse_it), SimpleNamespace(answer_own=refuse_it)
     dispute = InnerDispute(b"d" * 32, 7, StatementRef(5, 0), 0, "x", 9)
-    query = InnerAsk(b"a" * 32, 7, cast(Vote, StatementRef(5, 0)), 3, "x", 9)
+    query = InnerQuery(b"a" * 32, 7, cast(Vote, StatementRef(5, 0)), 3, "x", 9)
     async with run_loop() as chain:
         defence = SimpleNamespace(answers=answers, queries=queries)
         chain.add_room(defence, PostRoots(1, dispute), AnswerQuery(query.name, query))
-        calls = SendUpkeep(CloseGame()), SendUpkeep(SettleSeats((1,), 2))
+        calls = SendUpkeep(CloseTask()), SendUpkeep(SettleSeats((1,), 2))
         chain.add_room(SimpleNamespace(send_upkeep=refuse_it), *calls)
         await chain.mine()
-        names = {"PostRoots", "AnswerQuery", "CloseGame", "SettleSeats"}
+        names = {"PostRoots", "AnswerQuery", "CloseTask", "SettleSeats"}
         assert chain.following.meter.due == dict.fromkeys(names, 1)
         await chain.settle()
         assert chain.following.meter.failures == dict.fromkeys(names, 1)
 
 
 async def test_a_node_that_lags_behind_waits_for_the_block_that_holds_what_it_sent() -> None:
-    """Else it sends the same again: an ask that was answered meanwhile would cost a second bond."""
+    """Else it sends the same again: a query that was answered meanwhile would cost a second bond."""
     async with run_loop() as chain:
         work = Work("ask")
         chain.listed.append(work)
@@ -374,8 +374,8 @@ async def test_a_seat_whose_stake_is_too_small_to_sit_is_told_so_until_it_is_fil
         chain.loop.notify = said.append
         whole = make_terms().amounts.auditor_stake
         for stake_wei in (whole, whole - 1, whole - 1, whole, whole - 2):
-            purse = Purse({stake_of(SEAT.number): stake_wei})
-            await chain.mine(change_game(seats={SEAT.number: SEAT}, purse=purse))
+            vault = Vault({stake_of(SEAT.number): stake_wei})
+            await chain.mine(change_game(seats={SEAT.number: SEAT}, vault=vault))
         assert len(said) == 2 and all("will be in no further round" in line for line in said)
 
 

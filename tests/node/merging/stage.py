@@ -34,7 +34,7 @@ from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat, get_drawn_segment, list_draws
 from touchstone.protocol.spec.game.enums import SeatRole
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameRound, create_game
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.statements import VoteWord
@@ -55,7 +55,7 @@ def get_base_root() -> bytes:
 def make_world(**changes: Any) -> Simulation:
     """Round 0 runs; solvers and auditors sit in it."""
     named = {"root": get_base_root(), "segment_count": 4, "rounds": 3, "late_chance": 0, **changes}
-    world = Simulation(create_game(make_terms(domain=DOMAIN, **named), LIMITS_LOCAL, START_BLOCK))
+    world = Simulation(create_game(make_terms(domain=DOMAIN, **named), BOUNDS_LOCAL, START_BLOCK))
     for role, seeds in ((SeatRole.SOLVER, SOLVERS), (SeatRole.VERIFIER, AUDITORS)):
         stake = AMOUNTS.solver_stake if role == SeatRole.SOLVER else AMOUNTS.auditor_stake
         for seed in seeds:

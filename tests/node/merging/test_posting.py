@@ -51,7 +51,7 @@ async def test_a_root_is_due_once_the_votes_at_hand_decide_all_claims(tmp_path: 
             await node.rooms.outer_steps.merge_claims(duty.key)
         await duty.perform(first.rooms.posting)
         ((name, sent),) = get_sent(first)
-        assert name == "votes.judge_and_post"
+        assert name == "game.judge_and_post"
         assert [read_place(one) for one in sent[2]] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
         assert (sent[3], sent[4]) == ([], 0b111) and len(sent[7]) == 64 * sent[6].bit_count() >= 128
 
@@ -74,13 +74,13 @@ async def test_votes_that_do_not_fit_beside_the_root_go_in_before_it(tmp_path: P
         assert alone == HandVotes(0, 3)
         await alone.perform(first.rooms.posting)
         ((name, sent),) = get_sent(first)
-        assert name == "votes.judge" and [read_place(one) for one in sent[2]] == [(0, 0, 0), (1, 0, 0)]
+        assert name == "game.judge" and [read_place(one) for one in sent[2]] == [(0, 0, 0), (1, 0, 0)]
         # The chain has counted those two.
         give(first, hand(2))
         stage.accept(0, 0, 1)
         assert list_due(first, stage) == [duty]
         await duty.perform(first.rooms.posting)
-        assert get_sent(first)[-1][0] == "votes.judge_and_post"
+        assert get_sent(first)[-1][0] == "game.judge_and_post"
 
 
 async def test_a_rejected_claim_is_left_out_and_nothing_is_posted_where_none_is_left(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ async def test_who_shows_its_work_to_auditors_alone_keeps_nobody_from_merging(tm
             await node.rooms.outer_steps.merge_claims(key)
         await PostMerge(key).perform(first.rooms.posting)
         ((name, sent),) = get_sent(first)
-        assert name == "rounds.post" and sent[2] == sum(1 << slot for slot in slots)
+        assert name == "game.post" and sent[2] == sum(1 << slot for slot in slots)
 
 
 async def test_solvers_take_turns(tmp_path: Path) -> None:

@@ -280,7 +280,7 @@ async def test_what_is_audited_late_is_secret_for_longer(tmp_path: Path) -> None
 
 async def test_an_auditor_shows_what_the_claim_says_and_nothing_of_its_own(tmp_path: Path) -> None:
     """Its solver may have pruned it."""
-    stage = make_stage(Twist(boundary=2))
+    stage = make_stage(Twist(boundary=make_stage().get_drawn().segment + 1))
     drawn = stage.get_drawn()
     auditor = Node(stage, stage.find_auditor(), tmp_path / "auditor")
     stranger = Node(stage, STRANGER, tmp_path / "stranger")

@@ -448,8 +448,8 @@ async def be_reached(
         return SimpleNamespace(url="", certificate_sha256=bytes(32))
 
     said, server = list[str](), node.make_server()
-    tasks = SimpleNamespace(peer_of=tell_none, announce=announce)
-    chain: Any = SimpleNamespace(address=node.account, tasks=tasks)
+    game = SimpleNamespace(peer_of=tell_none, announce=announce)
+    chain: Any = SimpleNamespace(address=node.account, game=game)
     endpoint = OwnEndpoint(chain, "127.0.0.1", port, "", said.append)
     await endpoint.be_reached(server, node.identity, stack, is_held=is_held)
     return said

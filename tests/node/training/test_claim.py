@@ -47,7 +47,7 @@ async def test_a_claim_is_due_once_while_the_round_runs_and_to_who_sits_in_it(tm
         await duty.perform(first.rooms.training)
         (sent,) = get_sent(first)
         made = get_finished(first.get_view(), 0).finished
-        assert made is not None and sent[0] == "rounds.commit" and sent[1][-2:] == (made.claim_root, SEGMENTS)
+        assert made is not None and sent[0] == "game.commit" and sent[1][-2:] == (made.claim_root, SEGMENTS)
         lines: list[str] = get_lines(first)
         assert lines[-1] == "round 0: the claim is on the chain"
         await stage.commit(1)

@@ -23,7 +23,7 @@ from touchstone.protocol.adapters.machine.machine_use import LASTING_S, MachineU
 from touchstone.protocol.compute.program import tensor_allocator
 from touchstone.protocol.compute.program.tensor_allocator import HUGE_PAGE_BYTES, allocate_vector
 from touchstone.protocol.spec.game.enums import SeatRole, SeatStatus
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, RunningDispute, Seat, StatementRef, create_game
 
 ACCOUNT = "0x" + "ab" * 20
@@ -50,13 +50,13 @@ class Idle:
 
     @property
     def room(self) -> IdleMode:
-        chain: Any = SimpleNamespace(seats=self)
+        chain: Any = SimpleNamespace(game=self)
         return IdleMode(self.get_view, chain, self.queue, self.said.append, self.use)
 
 
 def make_idle(seat: Seat | None = SEAT) -> tuple[Idle, MachineUse]:
     """What pauses, with its seat, and what tells of its machine."""
-    game = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK)
+    game = create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK)
     use = MachineUse(idle_s=600, cores=0.5)
     return Idle(replace(game, seats={} if seat is None else {seat.number: seat}), use), use
 
@@ -122,7 +122,7 @@ async def test_a_seat_that_leaves_in_a_pause_works_on() -> None:
     assert again.done() and len(idle.said) == 2
 
 
-@pytest.mark.parametrize("seat", [None, replace(SEAT, status=SeatStatus.CLOSED)])
+@pytest.mark.parametrize("seat", [None, replace(SEAT, status=SeatStatus.CONVICTED)])
 async def test_who_has_no_open_seat_does_not_pause(seat: Seat | None) -> None:
     """It plays a bond, or answers for what it did."""
     idle, use = make_idle(seat)
@@ -184,7 +184,7 @@ async def test_a_seat_is_left_once_use_lasts() -> None:
     assert not list_due(idle, 11)
 
 
-@pytest.mark.parametrize("seat", [None, replace(SEAT, status=SeatStatus.CLOSED)])
+@pytest.mark.parametrize("seat", [None, replace(SEAT, status=SeatStatus.CONVICTED)])
 async def test_who_has_no_open_seat_has_none_to_leave(seat: Seat | None) -> None:
     idle, use = make_idle(seat)
     use.note(TYPING, 0.0)

@@ -112,7 +112,7 @@ async def test_the_next_round_is_trained_while_this_one_is_audited_and_nothing_t
         await making.perform(first.rooms.training)
         assert trained == [0, 2, 4, 6] and first.rooms.tools.claims.merges == merges
         ((name, sent),) = get_sent(first)
-        assert name == "rounds.commit" and sent[1:3] == (1, root)
+        assert name == "game.commit" and sent[1:3] == (1, root)
         assert sent[-2:] == (ahead_of_it.finished.claim_root, SEGMENTS)
         del first.rooms.tools.claims.works[1, making.basis]
         anew = await finish(first, 1)
@@ -145,7 +145,7 @@ async def test_when_the_round_opens_in_the_middle_it_is_trained_on_and_committed
         (making,) = claims.list_duties(first.get_view(), stage.world.block)
         assert isinstance(making, MakeClaim)
         await asyncio.gather(training_ahead, making.perform(first.rooms.training))
-        assert trained == [0, 2, 4, 6] and [name for name, _ in get_sent(first)] == ["rounds.commit"]
+        assert trained == [0, 2, 4, 6] and [name for name, _ in get_sent(first)] == ["game.commit"]
 
 
 async def test_a_vote_against_a_claim_starts_the_training_from_what_is_likelier_then(
@@ -351,7 +351,7 @@ async def test_a_seat_that_leaves_trains_ahead_for_the_rounds_that_hold_it_and_a
         stage.world.send(calls.LeaveSeat(seat.number), get_account(1))
         stage.sync()
         assert due is not None and find_due(stage, first) == due
-        convicted = replace(seat, status=SeatStatus.CLOSED)
+        convicted = replace(seat, status=SeatStatus.CONVICTED)
         seats = {**stage.world.state.seats, seat.number: convicted}
         stage.world.state = replace(stage.world.state, seats=seats)
         stage.sync()

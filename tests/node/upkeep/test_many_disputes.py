@@ -74,7 +74,7 @@ async def test_one_answer_is_trained_at_a_time(tmp_path: Path) -> None:
         node.rooms.tools.cases.compute = Compute(train=train)
         await answer_all(node)
         chain: Any = node.chain
-        assert [name for name, _ in chain.sent] == ["disputes.post_claim_roots"] * 4
+        assert [name for name, _ in chain.sent] == ["game.post_claim_roots"] * 4
         assert most == 1
 
 

@@ -1,5 +1,5 @@
 """A solver that keeps starts alone answers all the same: a late audit, a dispute, a question, in the last
-block of each; and an auditor that lost its ends answers an ask."""
+block of each; and an auditor that lost its ends answers a query."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from touchstone.protocol.spec.game.assignments import get_late_draw, get_segment
 from touchstone.protocol.spec.game.audit_deadlines import compute_serving_until
 from touchstone.protocol.spec.game.drawn_audits import get_drawn
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.inner_dispute import InnerAsk, InnerBook, InnerDispute
+from touchstone.protocol.spec.game.inner_dispute import InnerBook, InnerDispute, InnerQuery
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.timing import REORG_BLOCKS, get_duty_until, get_statement_until
 from touchstone.protocol.spec.statements import Vote, VoteWord
@@ -184,7 +184,7 @@ async def test_a_dispute_in_the_last_block_is_answered_with_the_journalled_ends(
         await node.rooms.dispute_answers.post_roots(dispute)
         (call, words) = get_sent(node)[-1]
         boundaries = get_finished(node.get_view(), 0).boundaries
-        assert call == "disputes.post_claim_roots"
+        assert call == "game.post_claim_roots"
         assert [words[2][0], words[2][-1]] == [compute_state_root(boundaries[one]) for one in (2, 3)]
         assert 2 in list_here(node)
         await Prune(()).perform(node.rooms.pruning)
@@ -352,10 +352,10 @@ async def test_an_auditor_that_lost_its_ends_makes_them_from_the_start(
         where = (b"d" * 32, 0, one.base_root, one.seed, slot, one.claims[slot].claim_root, 0, 0)
         leaves = {"start_leaf": b"l" * 32, "seal": b"h" * 32, "end_leaf": b"e" * 32}
         vote = Vote(*where, segment=1, **leaves, word=VoteWord.ACCEPT, named_leaf=0)  # type: ignore[arg-type]
-        opened = InnerAsk(b"a" * 32, 1, vote, 0, "0x" + "8" * 40, 1 << 30)
+        opened = InnerQuery(b"a" * 32, 1, vote, 0, "0x" + "8" * 40, 1 << 30)
         await node.rooms.query_answers.answer_own(opened)
         (call, words) = get_sent(node)[-1]
-        assert call == "asks.answer" and words[2]["claimed_end"] == end.header
+        assert call == "game.answer_query" and words[2]["claimed_end"] == end.header
 
 
 @pytest.mark.parametrize(("block", "until"), [(149, 150), (150, AUDITS), (400, AUDITS)])

@@ -21,7 +21,7 @@ from touchstone.protocol.spec.game.state import (
     RunningDispute,
     StatementRef,
 )
-from touchstone.protocol.spec.game.timing import get_ask_until, get_duty_until
+from touchstone.protocol.spec.game.timing import get_duty_until, get_query_until
 from touchstone.protocol.spec.statements import VoteWord
 
 SOLVER = "solver0"
@@ -219,15 +219,15 @@ def get_audit(state: GameState, draw: int = 0) -> DrawnAudit:
 
 
 def get_windows(state: GameState) -> tuple[int, int, int]:
-    """Last blocks of votes, of asks and of disputes."""
+    """Last blocks of votes, of queries and of disputes."""
     closed, windows = state.rounds[0].closed or 0, state.terms.windows
-    asked = get_ask_until(state, StatementRef(0, 0, 0))
+    asked = get_query_until(state, StatementRef(0, 0, 0))
     assert asked is not None
     return closed + 2 * windows.audit_max, asked, closed + windows.dispute
 
 
 def extend_dispute(state: GameState) -> GameState:
-    """With a `dispute` that is longer than the window of asks, as on a main net."""
+    """With a `dispute` that is longer than the window of queries, as on a main net."""
     windows = replace(state.terms.windows, dispute=2_000)
     return replace(state, terms=replace(state.terms, windows=windows))
 

@@ -20,7 +20,7 @@ def test_a_task_that_nobody_has_joined_yet_is_neither_closed_nor_waited_for() ->
     """On a test network whose clock skips what nobody waits for, its time to be joined would be over at
     once."""
     world = make_world(0, 0, 0)
-    end = world.state.stands_since + world.state.terms.windows.dispute
+    end = world.state.paused_since + world.state.terms.windows.dispute
     assert get_next_block(world.state, world.block) == end
     assert find_next_block(world.state, world.block) is None
     assert list_names(world.state, end + 1) == []
@@ -29,4 +29,4 @@ def test_a_task_that_nobody_has_joined_yet_is_neither_closed_nor_waited_for() ->
 def test_it_is_closed_once_its_submitter_halts_it() -> None:
     world = make_world(0, 0, 0)
     world.send(calls.HaltTask(), SUBMITTER)
-    assert "CloseGame" in list_names(world.state, world.block + 1)
+    assert "CloseTask" in list_names(world.state, world.block + 1)

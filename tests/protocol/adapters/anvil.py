@@ -1,4 +1,4 @@
-"""A fresh chain for one test: Anvil without interval blocks, DevToken, Purse, an account with money.
+"""A fresh chain for one test: Anvil without interval blocks, DevToken, Vault, an account with money.
 
 The other addresses hold the token: enough for everything that needs code at an address but no call.
 """
@@ -26,7 +26,7 @@ POLL_S = 0.02
 NOBODY = "0x" + 40 * "0"
 
 
-class PurseChain(ChainClient):
+class VaultChain(ChainClient):
     """The chain with the two contracts that these tests call."""
 
     def __init__(self, connection: Connection, deployment: GameDeployment, sender: Sender | None) -> None:
@@ -34,25 +34,25 @@ class PurseChain(ChainClient):
         self.deployment = deployment
         tools = (connection, sender, self._reader)
         self.token = Contract("IERC20", deployment.token, *tools, entries=ERC20_ABI)
-        self.purse = Contract("Purse", deployment.purse, *tools)
-        self.tasks = Contract("Tasks", deployment.tasks, *tools)
+        self.vault = Contract("Vault", deployment.vault, *tools)
+        self.game = Contract("Tasks", deployment.tasks, *tools)
         """The token stands there."""
 
 
 @asynccontextmanager
-async def open_purse_chain(
+async def open_vault_chain(
     rpc_url: str,
     deployment: GameDeployment,
     signer: Signer | None = None,
     *,
     sending: Sending | None = None,
     is_alone: bool = True,
-) -> AsyncIterator[PurseChain]:
+) -> AsyncIterator[VaultChain]:
     """As `open_game_chain`, without what only the real `Tasks` could answer."""
     connection = Connection(rpc_url, POLL_S)
     try:
         sender = await make_sender(connection, deployment, signer, sending or Sending(QUICK))
-        chain = PurseChain(connection, deployment, sender)
+        chain = VaultChain(connection, deployment, sender)
         await chain.recover(is_alone=is_alone)
         yield chain
     finally:
@@ -61,11 +61,11 @@ async def open_purse_chain(
 
 @dataclass(frozen=True)
 class TestChain:
-    """`account` has coin, 100,000 tokens, and has approved the purse."""
+    """`account` has coin, 100,000 tokens, and has approved the vault."""
 
     __test__ = False
 
-    chain: PurseChain
+    chain: VaultChain
     account: AccountKey
     rpc_url: str
 
@@ -79,9 +79,9 @@ async def run_test_chain(folder: Path) -> AsyncIterator[TestChain]:
     """Boot, deploy, fund, approve; end everything with the block."""
     async with run_anvil(0, folder / "anvil.log", block_time_s=0) as rpc_url:
         account = AccountKey(Account.create())
-        deployment = await _deploy_purse(rpc_url, account)
-        async with open_purse_chain(rpc_url, deployment, account) as chain:
-            await chain.token.approve(deployment.purse, 2**256 - 1)
+        deployment = await _deploy_vault(rpc_url, account)
+        async with open_vault_chain(rpc_url, deployment, account) as chain:
+            await chain.token.approve(deployment.vault, 2**256 - 1)
             yield TestChain(chain, account, rpc_url)
 
 
@@ -91,13 +91,13 @@ def make_deployment(chain_id: int, addresses: Sequence[str]) -> GameDeployment:
     return GameDeployment(chain_id=chain_id, deploy_block=0, **where)
 
 
-async def _deploy_purse(rpc_url: str, account: AccountKey) -> GameDeployment:
+async def _deploy_vault(rpc_url: str, account: AccountKey) -> GameDeployment:
     connection = Connection(rpc_url, POLL_S)
     await give_coin(connection, account.address, GRANT_COIN_WEI)
     sender = Sender(connection, account, CHAIN_ID, QUICK)
     token = await _create(sender, "DevToken", [])
-    purse = await _create(sender, "Purse", [token, NOBODY, NOBODY])
-    others = [purse if name == "purse" else token for name in GAME_CONTRACTS]
+    vault = await _create(sender, "Vault", [token, NOBODY, NOBODY])
+    others = [vault if name == "vault" else token for name in GAME_CONTRACTS]
     deployment = make_deployment(CHAIN_ID, [token, *others])
     await fund(connection, deployment, [account.address])
     await connection.close()

@@ -48,7 +48,7 @@ def test_derived_amounts_hold_and_are_least(segments: int, draws: int, seats: in
     for name in (
         "audit_pay",
         "late_pay",
-        "ask_bond",
+        "query_bond",
         "dispute_bond",
         "contest_bond",
         "dropped_fee",
@@ -108,11 +108,11 @@ def test_bonds_and_stakes_are_not_below_what_a_deployment_asks_for() -> None:
     least_wei = 7 * TOKEN_WEI
     plain = derive_amounts(make(), FIGURES, UNIT).amounts
     found = derive_amounts(make(), FIGURES, UNIT, least_bond_wei=least_wei).amounts
-    bonds = ("ask_bond", "dispute_bond", "contest_bond")
+    bonds = ("query_bond", "dispute_bond", "contest_bond")
     assert [getattr(found, name) for name in bonds] == [
         max(least_wei, getattr(plain, name)) for name in bonds
     ]
-    assert plain.ask_bond < least_wei
+    assert plain.query_bond < least_wei
     assert found.auditor_stake >= least_wei <= found.solver_stake and found.audit_pay == plain.audit_pay
 
 
@@ -132,7 +132,7 @@ def test_the_stake_is_smallest_from_twice_the_least_fee_on() -> None:
 
 def test_bad_money_is_named() -> None:
     terms = derive_amounts(make(), FIGURES, UNIT)
-    bad = replace(terms, amounts=replace(terms.amounts, ask_bond=1, solver_stake=1))
+    bad = replace(terms, amounts=replace(terms.amounts, query_bond=1, solver_stake=1))
     with pytest.raises(InvalidInput, match="cheating pays") as caught:
         refuse_bad_money(bad, FIGURES)
-    assert caught.value.where == "ask_bond, solver_stake"
+    assert caught.value.where == "query_bond, solver_stake"

@@ -7,7 +7,7 @@ import pytest
 
 from touchstone.protocol.economics import grinding
 from touchstone.protocol.economics.grinding import bound_known, count_moments, play
-from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS, PLAY_MONEY, WINDOWS_12S
+from touchstone.protocol.spec.game.presets import BOUNDS, GAME_WINDOWS, PLAY_MONEY, WINDOWS_12S
 from touchstone.protocol.spec.game.terms import EPOCH_SLOTS
 
 HOSTILE = Fraction("0.45")
@@ -19,7 +19,7 @@ NEVER = Fraction(1, 1_000_000)
 def test_no_preset_for_money_lets_anybody_know_a_draw_before_it_commits(name: str) -> None:
     """With the delay of 4 blocks that the preset for blocks of 12 s once had, 30 % of the slots knew the draw
     in a quarter of the rounds and more."""
-    windows, least = GAME_WINDOWS[name], LIMITS[name].least
+    windows, least = GAME_WINDOWS[name], BOUNDS[name].least
     if name in PLAY_MONEY:
         assert bound_known(HOSTILE, windows) == 1, "it is named play money for nothing"
         return

@@ -26,10 +26,10 @@ from touchstone.protocol.economics.slashes import compute_burned, compute_stake_
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import GameOutcome
-from touchstone.protocol.spec.game.presets import LIMITS_12S, WINDOWS_12S
-from touchstone.protocol.spec.game.purse import held_of
+from touchstone.protocol.spec.game.presets import BOUNDS_12S, WINDOWS_12S
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms
+from touchstone.protocol.spec.game.vault import held_of
 
 THIRD = Fraction(1, 3)
 GAS = GasCosts(solver_round=2, vote=1, answer=3, defence=5, contest=7, conviction=11, fall=13)
@@ -72,7 +72,7 @@ def test_the_machine_burns_what_the_rule_says() -> None:
     from_rule = compute_burned(2_000, AMOUNTS.finder_cap)
     world = make_judged(rounds=1)
     convict_by_dispute(world)
-    assert from_rule == 1_350 == world.state.purse.get_wei(held_of(solver(0))), (
+    assert from_rule == 1_350 == world.state.vault.get_wei(held_of(solver(0))), (
         "burned once the number is free"
     )
 
@@ -183,7 +183,7 @@ LEASTS = {
     ("solver_stake", "proving"): 44,
     ("solver_stake", "wrong root"): 11,
     ("auditor_stake", "quarter"): 44,
-    ("ask_bond", ""): 12,
+    ("query_bond", ""): 12,
     ("dispute_bond", ""): 20,
     ("contest_bond", ""): 28,
     ("dropped_fee", ""): 30,
@@ -205,11 +205,11 @@ def test_the_least_of_each_amount_by_hand(key: tuple[str, str]) -> None:
     assert not get_rules(short, key[0], word=key[1])[0].holds
 
 
-@pytest.mark.parametrize("bond", ["ask_bond", "dispute_bond", "contest_bond"])
+@pytest.mark.parametrize("bond", ["query_bond", "dispute_bond", "contest_bond"])
 def test_a_bond_beyond_everybodys_means_breaks_a_rule(bond: str) -> None:
     """A task of cheats would be one in which no honest member can challenge, with terms that a deployment
     allows."""
-    terms = make(**{bond: LIMITS_12S.amount_max})
+    terms = make(**{bond: BOUNDS_12S.amount_max})
     broken = {
         rule.name for rule in check_money(terms, FIGURES) if not rule.holds and "bond" in rule.inequality
     }

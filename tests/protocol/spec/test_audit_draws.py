@@ -98,7 +98,7 @@ def test_seeds_are_the_hashes_by_hand_and_kept_apart() -> None:
     of_round = round_seeds.compute_round_seed(DOMAIN, 7, RANDOMNESS)
     beacon = round_seeds.compute_round_beacon(DOMAIN, 7, RANDOMNESS)
     assert of_round == words(b"touchstone.seed", DOMAIN, 7, RANDOMNESS)
-    assert beacon == words(b"touchstone.deal", DOMAIN, 7, RANDOMNESS)
+    assert beacon == words(b"touchstone.beacon", DOMAIN, 7, RANDOMNESS)
     others = {
         round_seeds.compute_round_seed(DOMAIN, 8, RANDOMNESS),
         round_seeds.compute_round_seed(RANDOMNESS, 7, RANDOMNESS),

@@ -31,7 +31,7 @@ contract BallotsTest is Test {
                 (Ballots.at(votes, 0), Ballots.at(votes, 1), Ballots.at(votes, 2));
             bool canPrimary = a == 0 || a == 1;
             bool canReserves = (b == 0 || b == 1) && (c == 0 || c == 1);
-            (bool isAccepted, bool isFailed) = Ballots.fateOf(votes);
+            (bool isAccepted, bool isFailed) = Ballots.statusOf(votes);
             assertEq(isAccepted, a == 1 || (b == 1 && c == 1), "accepted");
             assertEq(isFailed, !canPrimary && !canReserves, "failed");
         }
@@ -53,7 +53,7 @@ contract BallotsTest is Test {
                 uint256 code = Ballots.at(votes, rank);
                 if (code == 2 || code == 3) ++against;
             }
-            (, bool isFailed) = Ballots.fateOf(votes);
+            (, bool isFailed) = Ballots.statusOf(votes);
             assertEq(Ballots.isRejectedLate(votes), isFailed && against > 1, "rejected");
         }
     }

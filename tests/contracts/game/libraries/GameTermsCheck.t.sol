@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Limits} from "../../../../contracts/Types.sol";
 import {
-    DeploymentLimits,
+    DeploymentBounds,
     GameAmounts,
     GameTerms,
     GameWindows
@@ -12,15 +12,15 @@ import {IRefusals} from "../../../../contracts/game/interfaces/IRefusals.sol";
 import {GameTermsCheck} from "../../../../contracts/game/libraries/GameTermsCheck.sol";
 import {Test} from "../../Test.sol";
 
-/// @dev A field at a time: its edges pass, one beyond is refused by name. Terms are 47 words; a word is changed by its number.
+/// @dev A field at a time: its edges pass, one beyond is refused by name. Terms are 49 words; a word is changed by its number.
 contract GameTermsCheckTest is Test {
     function check(GameTerms memory terms) external pure {
-        GameTermsCheck.check(terms, _limits());
+        GameTermsCheck.check(terms, _bounds());
     }
 
-    function _limits() private pure returns (DeploymentLimits memory) {
+    function _bounds() private pure returns (DeploymentBounds memory) {
         GameWindows memory least = GameWindows(1, 1, 10, 10, 12, 2, 4, 76, 6);
-        return DeploymentLimits(least, 1_000_000, 3, 1 << 90, 200, 50, 1);
+        return DeploymentBounds(least, 1_000_000, 3, 1 << 90, 200, 50, 1);
     }
 
     function _sound() private pure returns (GameTerms memory t) {
@@ -72,37 +72,37 @@ contract GameTermsCheckTest is Test {
     }
 
     function test_check_windowsBelowTheLeast_reverts() public {
-        _refuse(21, 0, IRefusals.WindowTooShort.selector, "delay", 1);
-        _refuse(22, 0, IRefusals.WindowTooShort.selector, "drawGrid", 1);
-        _refuse(23, 9, IRefusals.WindowTooShort.selector, "trainMin", 10);
-        _refuse(24, 9, IRefusals.WindowTooShort.selector, "trainMax", 10);
-        _refuse(25, 11, IRefusals.WindowTooShort.selector, "auditMax", 12);
-        _refuse(26, 1, IRefusals.WindowTooShort.selector, "post", 2);
-        _refuse(27, 3, IRefusals.WindowTooShort.selector, "respond", 4);
-        _refuse(28, 75, IRefusals.WindowTooShort.selector, "dispute", 76);
-        _refuse(29, 5, IRefusals.WindowTooShort.selector, "ask", 6);
-        this.check(_with(26, 2));
-        this.check(_with(27, 4));
-        this.check(_with(22, 1));
+        _refuse(23, 0, IRefusals.WindowTooShort.selector, "delay", 1);
+        _refuse(24, 0, IRefusals.WindowTooShort.selector, "drawGrid", 1);
+        _refuse(25, 9, IRefusals.WindowTooShort.selector, "trainMin", 10);
+        _refuse(26, 9, IRefusals.WindowTooShort.selector, "trainMax", 10);
+        _refuse(27, 11, IRefusals.WindowTooShort.selector, "auditMax", 12);
+        _refuse(28, 1, IRefusals.WindowTooShort.selector, "post", 2);
+        _refuse(29, 3, IRefusals.WindowTooShort.selector, "respond", 4);
+        _refuse(30, 75, IRefusals.WindowTooShort.selector, "dispute", 76);
+        _refuse(31, 5, IRefusals.WindowTooShort.selector, "query", 6);
+        this.check(_with(28, 2));
+        this.check(_with(29, 4));
+        this.check(_with(24, 1));
     }
 
     function test_check_windowsAboveTheGreatest_reverts() public {
-        _long(21, "delay");
-        _long(22, "drawGrid");
-        _long(23, "trainMin");
-        _long(24, "trainMax");
-        _long(25, "auditMax");
-        _long(26, "post");
-        _long(27, "respond");
-        _long(28, "dispute");
-        _long(29, "ask");
-        this.check(_with(28, 1_000_000));
+        _long(23, "delay");
+        _long(24, "drawGrid");
+        _long(25, "trainMin");
+        _long(26, "trainMax");
+        _long(27, "auditMax");
+        _long(28, "post");
+        _long(29, "respond");
+        _long(30, "dispute");
+        _long(31, "query");
+        this.check(_with(30, 1_000_000));
     }
 
     /// @dev 1,000 parameters are four leaves: an answer and a child for the two roots, then one of each for the leaf. Sixteen leaves more are a level of
     /// sixteen more.
     function test_check_contestLongerThanDispute_reverts() public {
-        this.check(_with(27, 50));
+        this.check(_with(29, 50));
         _refuseContest(1000, 51, 204);
         _refuseContest(256, 101, 202);
         _refuseContest(257, 51, 204);
@@ -125,10 +125,10 @@ contract GameTermsCheckTest is Test {
 
     function test_check_sums_edges() public {
         GameTerms memory t = _sound();
-        _refuse(24, 39, IRefusals.WindowTooShort.selector, "trainMax", 40);
-        this.check(_with(24, 40));
-        _short(23, "trainMin", 39);
-        // delay + drawGrid + sealMargin in a third of auditMax.
+        _refuse(26, 39, IRefusals.WindowTooShort.selector, "trainMax", 40);
+        this.check(_with(26, 40));
+        _short(25, "trainMin", 39);
+        // delay + drawGrid + drawMargin in a third of auditMax.
         (t.windows.drawGrid, t.windows.trainMin) = (8, 80);
         this.check(t);
         (t.windows.drawGrid, t.windows.delay) = (8, 2);
@@ -137,9 +137,9 @@ contract GameTermsCheckTest is Test {
         );
         this.check(t);
         // 6 auditMax + 4, and 30 + 6 + 80 + 10.
-        _short(28, "dispute", 184);
+        _short(30, "dispute", 184);
         t = _sound();
-        (t.windows.trainMax, t.windows.ask) = (154, 2000);
+        (t.windows.trainMax, t.windows.query) = (154, 2000);
         this.check(t);
         t.windows.trainMax = 155;
         vm.expectRevert(
@@ -147,7 +147,7 @@ contract GameTermsCheckTest is Test {
         );
         this.check(t);
         // Six times 80 + 30 + 6.
-        _short(29, "ask", 696);
+        _short(31, "query", 696);
     }
 
     function test_check_amounts_edges() public {
@@ -160,24 +160,24 @@ contract GameTermsCheckTest is Test {
             "droppedFee",
             "unservedFee",
             "contestBond",
-            "askBond",
+            "queryBond",
             "disputeBond",
             "finderCap"
         ];
         for (uint256 i = 0; i < 11; ++i) {
             bool isStake = i < 2 || i >= 7 && i < 10;
-            if (i < 2) _refuse(30 + i, 2, IRefusals.AmountTooSmall.selector, names[i], 3);
-            else if (isStake) _small(30 + i, names[i], 3);
-            else this.check(_with(30 + i, 0));
-            if (i < 7 || i == 10) _large(30 + i, names[i], 1 << 90);
+            if (i < 2) _refuse(32 + i, 2, IRefusals.AmountTooSmall.selector, names[i], 3);
+            else if (isStake) _small(32 + i, names[i], 3);
+            else this.check(_with(32 + i, 0));
+            if (i < 7 || i == 10) _large(32 + i, names[i], 1 << 90);
         }
     }
 
     /// @dev Who could take a seat can challenge: a bond is at most the smaller stake.
     function test_check_bondsAboveAStake_revert() public {
-        bytes32[3] memory names = [bytes32("contestBond"), "askBond", "disputeBond"];
+        bytes32[3] memory names = [bytes32("contestBond"), "queryBond", "disputeBond"];
         for (uint256 i = 0; i < 3; ++i) {
-            _large(37 + i, names[i], 600);
+            _large(39 + i, names[i], 600);
         }
         GameTerms memory t = _sound();
         t.amounts.solverStake = 49;
@@ -188,23 +188,23 @@ contract GameTermsCheckTest is Test {
     }
 
     function test_check_numbers_edges() public {
-        _small(9, "rounds", 1);
-        _large(9, "rounds", 65_535);
-        _refuse(13, 0, IRefusals.AmountTooSmall.selector, "draws", 1);
-        this.check(_with(13, 1));
+        _small(11, "rounds", 1);
+        _large(11, "rounds", 65_535);
+        _refuse(15, 0, IRefusals.AmountTooSmall.selector, "draws", 1);
+        this.check(_with(15, 1));
         GameTerms memory t = _sound();
         (t.draws, t.leastVerifiers) = (20, 60);
         this.check(t);
-        _refuse(13, 21, IRefusals.AmountTooLarge.selector, "draws", 20);
-        _large(14, "lateChance", 65_536);
-        _refuse(12, 0, IRefusals.AmountTooSmall.selector, "solverSeats", 1);
-        _large(12, "solverSeats", 64);
-        _small(15, "leastSolvers", 1);
-        _large(15, "leastSolvers", 4);
-        _small(16, "leastVerifiers", 6);
-        _large(16, "leastVerifiers", 1024);
-        this.check(_with(17, 0));
-        _large(17, "leastWhistleblowers", 1024);
+        _refuse(15, 21, IRefusals.AmountTooLarge.selector, "draws", 20);
+        _large(16, "lateChance", 65_536);
+        _refuse(14, 0, IRefusals.AmountTooSmall.selector, "solverSeats", 1);
+        _large(14, "solverSeats", 64);
+        _small(17, "leastSolvers", 1);
+        _large(17, "leastSolvers", 4);
+        _small(18, "leastVerifiers", 6);
+        _large(18, "leastVerifiers", 1024);
+        this.check(_with(19, 0));
+        _large(19, "leastWhistleblowers", 1024);
         t = _sound();
         (t.lateChance, t.leastWhistleblowers) = (1, 2);
         vm.expectRevert(
@@ -216,19 +216,21 @@ contract GameTermsCheckTest is Test {
     function test_check_model_edges() public {
         this.check(_with(6, 0));
         _large(6, "format", 1);
-        _large(7, "weighting", 0);
-        _small(8, "parameterCount", 1);
-        _large(8, "parameterCount", 1 << 31);
-        _refuse(11, 0, IRefusals.AmountTooSmall.selector, "segmentSteps", 1);
-        this.check(_with(11, 1));
-        this.check(_with(11, 20));
-        _refuse(11, 21, IRefusals.AmountTooLarge.selector, "segmentSteps", 20);
-        this.check(_with(18, 1));
-        _large(18, "carryMoments", 1);
-        _small(19, "outerLearningRate", 1);
-        _large(19, "outerLearningRate", 0x407fffff);
-        this.check(_with(20, 0));
-        _large(20, "outerMomentum", 0x3f7fffff);
+        _large(7, "encoding", 0);
+        _large(8, "aggregation", 0);
+        _large(9, "audit", 0);
+        _small(10, "parameterCount", 1);
+        _large(10, "parameterCount", 1 << 31);
+        _refuse(13, 0, IRefusals.AmountTooSmall.selector, "segmentSteps", 1);
+        this.check(_with(13, 1));
+        this.check(_with(13, 20));
+        _refuse(13, 21, IRefusals.AmountTooLarge.selector, "segmentSteps", 20);
+        this.check(_with(20, 1));
+        _large(20, "carryMoments", 1);
+        _small(21, "outerLearningRate", 1);
+        _large(21, "outerLearningRate", 0x407fffff);
+        this.check(_with(22, 0));
+        _large(22, "outerMomentum", 0x3f7fffff);
     }
 
     function _refuseSteps(GameTerms memory t, bytes4 error_, uint256 bound_, uint256 actual) private {

@@ -23,22 +23,22 @@ contract PanelsTest is Test {
         assertEq(Panels.list(new uint256[](2)).length, 0, "nobody");
     }
 
-    function _deal(SeatRole role, uint256 count, uint256 draws, uint256 slots)
+    function _assign(SeatRole role, uint256 count, uint256 draws, uint256 slots)
         private
         view
         returns (Panel memory)
     {
         uint256[] memory words = new uint256[](1);
         words[0] = ((1 << count) - 1) << 1;
-        return Panels.deal(role, words, SEED, draws, slots);
+        return Panels.assign(role, words, SEED, draws, slots);
     }
 
     function test_deal_roles_haveOrdersOfTheirOwn() public view {
-        Panel memory panel = _deal(SeatRole.VERIFIER, 7, 2, 5);
+        Panel memory panel = _assign(SeatRole.VERIFIER, 7, 2, 5);
         assertEq(panel.members.length, 7, "members");
         assertEq(panel.members[0], 1, "the first");
         assertEq(panel.order, AuditDraw.permutation(SEED, AuditDraw.VERIFIER_POOL, 7, 7), "all are dealt");
-        panel = _deal(SeatRole.WHISTLEBLOWER, 20, 1, 2);
+        panel = _assign(SeatRole.WHISTLEBLOWER, 20, 1, 2);
         assertEq(panel.order, AuditDraw.permutation(SEED, AuditDraw.WHISTLEBLOWER_POOL, 20, 6), "six are");
         assertEq(panel.order.length, 6, "three for each draw");
         assertEq(panel.draws, 1, "draws");
@@ -47,7 +47,7 @@ contract PanelsTest is Test {
 
     /// @dev Two slots with two draws each: four draws, reserves four places further each, twelve places in all.
     function test_seatAt_largePool_stepsByDraws() public view {
-        Panel memory panel = _deal(SeatRole.VERIFIER, 30, 2, 2);
+        Panel memory panel = _assign(SeatRole.VERIFIER, 30, 2, 2);
         for (uint256 rank = 0; rank < 3; ++rank) {
             uint256 place = 3 + 4 * rank;
             uint256 expected = 0x20000 | (panel.order[place] + 1);
@@ -58,7 +58,7 @@ contract PanelsTest is Test {
 
     /// @dev Five slots with two draws each in a pool of seven: reserves two places further.
     function test_seatAt_smallPool_goesRound() public view {
-        Panel memory panel = _deal(SeatRole.WHISTLEBLOWER, 7, 2, 5);
+        Panel memory panel = _assign(SeatRole.WHISTLEBLOWER, 7, 2, 5);
         assertEq(panel.seatAt(4, 1, 0), 0x30000 | (panel.order[2] + 1), "9 mod 7");
         assertEq(panel.seatAt(4, 1, 1), 0x30000 | (panel.order[4] + 1), "11 mod 7");
         assertEq(panel.seatAt(4, 1, 2), 0x30000 | (panel.order[6] + 1), "13 mod 7");

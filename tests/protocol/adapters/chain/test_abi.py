@@ -20,11 +20,11 @@ from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.openings import LeafProof, StateLeaves
 
 LEAF = LeafProof(b"data", (bytes(31) + b"\1", bytes(31) + b"\2"))
-ASKS, TASKS = load_abi("IAsks"), load_abi("ITasks")
+QUERIES, TASKS = load_abi("IQueries"), load_abi("ITasks")
 
 
 def test_structs_inside_structs_survive() -> None:
-    shown = find_function(ASKS, "answer").inputs[2]
+    shown = find_function(QUERIES, "answerQuery").inputs[2]
     leaves = [item for item in shown.items if item.type_name == "StateLeaves"]
     value = StateLeaves(LEAF, LeafProof(b"", ()), LEAF)
     assert leaves and decode_values(leaves, encode_values(leaves, [value] * len(leaves))) == (
@@ -41,7 +41,7 @@ def test_a_value_that_does_not_fit_is_refused() -> None:
 
 
 def test_bytes_of_another_interface_are_the_chain_s_fault() -> None:
-    outputs = find_function(ASKS, "askOf").outputs
+    outputs = find_function(QUERIES, "queryOf").outputs
     with pytest.raises(EnvironmentFault, match="the ABI does not describe"):
         decode_values(outputs, bytes(31))
 

@@ -1,4 +1,4 @@
-"""The contracts of a deployment: each at its own address, its limits by name, read-only without a signer, and
+"""The contracts of a deployment: each at its own address, its bounds by name, read-only without a signer, and
 no connection left open."""
 
 from collections.abc import AsyncIterator
@@ -17,12 +17,12 @@ from tests.faults.provider import PASS, Request, run_provider
 from tests.protocol.adapters.anvil import make_deployment, run_test_chain
 from tools.vectors.fixed_values import ROUND_1000, TIMESTAMP_S
 from touchstone.protocol.adapters.chain import chain_client, randomness
-from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain, read_limits
+from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain, read_bounds
 from touchstone.protocol.adapters.chain.connection import Connection
 from touchstone.protocol.adapters.chain.contract import Contract
 from touchstone.protocol.adapters.chain.contract_events import EventReader
 from touchstone.protocol.adapters.chain.creation import compute_creation_code
-from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, find_receiver
+from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, PARTS
 from touchstone.protocol.adapters.chain.headers import encode_header
 from touchstone.protocol.adapters.chain.randomness import Randomness
 from touchstone.protocol.adapters.chain.refusals import ContractRefused
@@ -30,8 +30,8 @@ from touchstone.protocol.adapters.chain.transactions import ResendPolicy, Sender
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec import quicknet
 from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
-from touchstone.protocol.spec.game.presets import LIMITS, LIMITS_LOCAL
-from touchstone.protocol.spec.game.terms import DeploymentLimits
+from touchstone.protocol.spec.game.presets import BOUNDS, BOUNDS_LOCAL
+from touchstone.protocol.spec.game.terms import DeploymentBounds
 from touchstone.protocol.spec.typed_data import SigningDomain
 from touchstone.scripts.network import devnet
 
@@ -40,14 +40,14 @@ DEPLOYMENT = make_deployment(31337, ADDRESSES)
 NOWHERE = "http://127.0.0.1:1"
 
 
-class Limits:
+class Bounds:
     """The Tasks contract, as far as it tells what it allows."""
 
-    def __init__(self, limits: DeploymentLimits) -> None:
-        said = {one.name: getattr(limits, one.name) for one in fields(limits) if one.name != "name"}
-        self._said = SimpleNamespace(**{**said, "least": SimpleNamespace(**vars(limits.least))})
+    def __init__(self, bounds: DeploymentBounds) -> None:
+        said = {one.name: getattr(bounds, one.name) for one in fields(bounds) if one.name != "name"}
+        self._said = SimpleNamespace(**{**said, "least": SimpleNamespace(**vars(bounds.least))})
 
-    async def limits(self) -> Any:
+    async def bounds(self) -> Any:
         return self._said
 
 
@@ -57,20 +57,19 @@ async def test_each_contract_is_called_at_its_own_address() -> None:
     named = {one.name: one.address for one in vars(chain).values() if isinstance(one, Contract)}
     randomness = named.pop("BlockRandomness")
     assert named.pop("IERC20") == DEPLOYMENT.token
-    expected = {name: DEPLOYMENT.contracts()[find_receiver(name)] for name in GAME_CONTRACTS.values()}
-    assert expected.pop("Game") == DEPLOYMENT.game
+    expected = {name: address for name, address in DEPLOYMENT.contracts().items() if name not in PARTS}
     assert expected.pop(GAME_CONTRACTS["randomness"]) == randomness and named == expected
     assert chain.signing == SigningDomain(31337, DEPLOYMENT.game)
 
 
-@pytest.mark.parametrize("limits", LIMITS.values(), ids=lambda one: one.name)
-async def test_the_limits_of_a_deployment_have_the_name_of_their_preset(limits: DeploymentLimits) -> None:
+@pytest.mark.parametrize("bounds", BOUNDS.values(), ids=lambda one: one.name)
+async def test_the_limits_of_a_deployment_have_the_name_of_their_preset(bounds: DeploymentBounds) -> None:
     """A node tells its operator by that name for what a deployment is meant: one number off is none."""
-    assert await read_limits(cast(Contract, Limits(limits))) == limits
-    other = replace(limits, proof_seal_blocks=limits.proof_seal_blocks + 1)
-    assert await read_limits(cast(Contract, Limits(other))) == replace(other, name="own")
-    least = replace(limits, least=replace(limits.least, ask=limits.least.ask + 1))
-    assert (await read_limits(cast(Contract, Limits(least)))).name == "own"
+    assert await read_bounds(cast(Contract, Bounds(bounds))) == bounds
+    other = replace(bounds, proof_commit_blocks=bounds.proof_commit_blocks + 1)
+    assert await read_bounds(cast(Contract, Bounds(other))) == replace(other, name="own")
+    least = replace(bounds, least=replace(bounds.least, query=bounds.least.query + 1))
+    assert (await read_bounds(cast(Contract, Bounds(least)))).name == "own"
 
 
 async def test_without_a_signer_nothing_is_sent() -> None:
@@ -78,13 +77,13 @@ async def test_without_a_signer_nothing_is_sent() -> None:
     chain = GameChain(Connection(NOWHERE), DEPLOYMENT, None)
     assert (chain.address, chain.mined_block, await chain.recover()) == ("", 0, 0)
     with pytest.raises(InvalidInput, match="can only read"):
-        await chain.purse.withdraw()
+        await chain.vault.withdraw()
 
 
 class Wallet:
     """Credit and tokens of an account; what was called."""
 
-    address = "purse"
+    address = "vault"
 
     def __init__(self, credit_wei: int, *, are_own: bool = True) -> None:
         self.credit_wei, self.are_own, self.sent = credit_wei, are_own, list[tuple[Any, ...]]()
@@ -104,17 +103,17 @@ class Wallet:
 
 
 @pytest.mark.parametrize(
-    ("credit_wei", "moved"), [(4, [("approve", "purse", 6), ("deposit", 6)]), (10, []), (11, [])]
+    ("credit_wei", "moved"), [(4, [("approve", "vault", 6), ("deposit", 6)]), (10, []), (11, [])]
 )
 async def test_of_the_wallet_only_what_the_credit_lacks_is_taken(
     credit_wei: int, moved: list[tuple[Any, ...]]
 ) -> None:
-    """The purse may take no more of the tokens than that, and nothing where the contracts are others'."""
+    """The vault may take no more of the tokens than that, and nothing where the contracts are others'."""
     for are_own in (True, False):
         wallet = Wallet(credit_wei, are_own=are_own)
         check = wallet.require_own_contracts
         chain: Any = SimpleNamespace(
-            purse=wallet, token=wallet, address="operator", require_own_contracts=check
+            vault=wallet, token=wallet, address="operator", require_own_contracts=check
         )
         if are_own or not moved:
             await GameChain.deposit_missing(chain, 10)
@@ -129,7 +128,7 @@ async def test_a_signer_is_named_in_lower_case_with_the_block_of_its_last_call(t
     async with run_test_chain(tmp_path) as net:
         chain = net.chain
         assert chain.address == net.account.address.lower()
-        receipt = await chain.purse.deposit(10**18)
+        receipt = await chain.vault.deposit(10**18)
         assert chain.mined_block == receipt.block_number == (await chain.head()).number
         names = [event.name for event in await chain.read_events(chain.mined_block, chain.mined_block)]
         assert names == ["Deposited"]
@@ -149,15 +148,15 @@ async def test_a_connection_is_closed_whatever_happens(
         if not is_there:
             raise EnvironmentFault(what="no chain", expected="", actual="", remedy="")
 
-    async def tell(tasks: Contract) -> DeploymentLimits:
-        return LIMITS_LOCAL
+    async def tell(tasks: Contract) -> DeploymentBounds:
+        return BOUNDS_LOCAL
 
     monkeypatch.setattr(Connection, "close", close)
     monkeypatch.setattr(chain_client, "check_deployment", check)
-    monkeypatch.setattr(chain_client, "read_limits", tell)
+    monkeypatch.setattr(chain_client, "read_bounds", tell)
     with pytest.raises((EnvironmentFault, KeyError)):
         async with open_game_chain(NOWHERE, DEPLOYMENT) as chain:
-            assert chain.limits == LIMITS_LOCAL and not closed
+            assert chain.bounds == BOUNDS_LOCAL and not closed
             raise KeyError("a fault of the command")
     assert closed == [NOWHERE]
 

@@ -49,7 +49,7 @@ EMPTY = "0x" + 40 * "7"
     "change",
     [
         lambda found: replace(found, token=EMPTY),
-        lambda found: replace(found, purse=EMPTY),
+        lambda found: replace(found, vault=EMPTY),
         lambda found: replace(found, contests=EMPTY),
     ],
 )
@@ -64,7 +64,7 @@ async def test_an_address_without_code_is_refused(
 async def test_a_contract_of_another_version_is_said(net: TestChain) -> None:
     # The token stands at the tasks' address here; it has no such view.
     with pytest.raises(InvalidInput, match="Unknown"):
-        await net.chain.tasks.limits()
+        await net.chain.game.bounds()
 
 
 async def test_heads_come_when_they_change(net: TestChain) -> None:

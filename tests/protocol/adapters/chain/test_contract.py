@@ -29,7 +29,7 @@ NAMING = ("encode", "estimate_gas")
 
 
 def find_field(node: ast.expr) -> str:
-    """The contract that an expression such as `party.chain.rounds` stands for; empty: none."""
+    """The contract that an expression such as `party.chain.game` stands for; empty: none."""
     if not isinstance(node, ast.Attribute) or node.attr not in ABIS:
         return ""
     owner = node.value
@@ -38,7 +38,7 @@ def find_field(node: ast.expr) -> str:
 
 
 def list_aliases(tree: ast.AST) -> dict[str, str]:
-    """Names that stand for a contract: `book = party.chain.votes`."""
+    """Names that stand for a contract: `book = party.chain.vault`."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -87,29 +87,29 @@ def test_every_call_in_the_sources_is_in_the_abi() -> None:
 
 
 def test_a_wrong_call_is_found() -> None:
-    assert find_mistakes("await chain.purse.deposit(1)\nawait party.chain.purse.credit_of(a)") == []
-    assert find_mistakes("await chain.purse.depozit(1)") == ["purse.depozit with 1 arguments"]
-    assert find_mistakes("await self.party.chain.purse.deposit()") == ["purse.deposit with 0 arguments"]
-    assert find_mistakes("a, b = 1, chain.votes\nb.judge(1)") == ["votes.judge with 1 arguments"]
-    assert find_mistakes("chain.votes.encode('judge', 1)") == ["votes.judge with 1 arguments"]
-    assert find_mistakes("await chain.purse.estimate_gas('deposit', 1)") == []
+    assert find_mistakes("await chain.vault.deposit(1)\nawait party.chain.vault.credit_of(a)") == []
+    assert find_mistakes("await chain.vault.depozit(1)") == ["vault.depozit with 1 arguments"]
+    assert find_mistakes("await self.party.chain.vault.deposit()") == ["vault.deposit with 0 arguments"]
+    assert find_mistakes("a, b = 1, chain.game\nb.judge(1)") == ["game.judge with 1 arguments"]
+    assert find_mistakes("chain.game.encode('judge', 1)") == ["game.judge with 1 arguments"]
+    assert find_mistakes("await chain.vault.estimate_gas('deposit', 1)") == []
 
 
 def make_contract() -> Contract:
     connection, zero = Connection("http://127.0.0.1:1"), "0x" + 40 * "0"
     deployment = make_deployment(1, [zero] * (1 + len(GAME_CONTRACTS)))
-    return Contract("Purse", zero, connection, None, EventReader(connection, deployment))
+    return Contract("Vault", zero, connection, None, EventReader(connection, deployment))
 
 
 async def test_a_function_that_is_not_in_the_abi_is_no_method() -> None:
-    with pytest.raises(AttributeError, match="Purse has no function mint"):
+    with pytest.raises(AttributeError, match="Vault has no function mint"):
         await make_contract().mint(1)
 
 
 async def test_nothing_is_sent_without_an_account() -> None:
     with pytest.raises(InvalidInput, match="can only read") as refusal:
         await make_contract().deposit(1)
-    assert "Purse.deposit" in str(refusal.value.actual)
+    assert "Vault.deposit" in str(refusal.value.actual)
 
 
 async def test_arguments_that_do_not_fit_are_refused() -> None:
@@ -127,7 +127,7 @@ async def test_what_is_sent_is_logged_with_its_transaction(
     net: TestChain, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO", logger=contract.__name__):
-        receipt = await net.chain.purse.deposit(STAKE_WEI)
+        receipt = await net.chain.vault.deposit(STAKE_WEI)
     (record,) = caplog.records
-    assert record.getMessage() == f"Purse.deposit is mined in block {receipt.block_number}"
+    assert record.getMessage() == f"Vault.deposit is mined in block {receipt.block_number}"
     assert vars(record)["transaction"] == receipt.transaction_hash.hex() and vars(record)["round"] is None

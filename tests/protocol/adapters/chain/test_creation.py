@@ -12,7 +12,7 @@ from touchstone.protocol.adapters.chain.creation import (
 )
 from touchstone.protocol.adapters.chain.deployment import GAME_CONTRACTS, PARTS
 from touchstone.protocol.spec.errors import InvalidInput
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 
 
 def test_creation_addresses_are_those_of_ethereum() -> None:
@@ -25,14 +25,14 @@ def test_creation_addresses_are_those_of_ethereum() -> None:
 
 def test_an_unknown_constructor_argument_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     where = dict.fromkeys((*GAME_CONTRACTS.values(), "token"), "0x" + "22" * 20)
-    assert len(compute_game_code("Tasks", where, LIMITS_LOCAL)) > len(astuple(LIMITS_LOCAL.least))
+    assert len(compute_game_code("Tasks", where, BOUNDS_LOCAL)) > len(astuple(BOUNDS_LOCAL.least))
     abi = [{"type": "constructor", "inputs": [{"name": "ruler", "type": "address"}]}]
     monkeypatch.setattr(
         "touchstone.protocol.adapters.chain.creation.find_constructor",
         lambda contract: parse_abi(contract, abi)[0],
     )
     with pytest.raises(InvalidInput, match="unknown.*ruler"):
-        compute_game_code("Tasks", where, LIMITS_LOCAL)
+        compute_game_code("Tasks", where, BOUNDS_LOCAL)
 
 
 def test_each_call_of_game_has_its_code_in_one_part() -> None:

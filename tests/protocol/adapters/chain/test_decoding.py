@@ -56,11 +56,11 @@ def test_every_event_of_the_package_is_read_back(entry: Entry) -> None:
 
 def test_a_registry_knows_the_contracts_of_the_package_by_name() -> None:
     registry = make_registry({f"0x{n:040X}": name for n, name in enumerate(GAME_CONTRACTS.values(), 1)})
-    entry = next(one for one in load_own_abi("Purse") if one.name == "Deposited")
-    address = f"0x{list(GAME_CONTRACTS).index('purse') + 1:040x}"
+    entry = next(one for one in load_own_abi("Vault") if one.name == "Deposited")
+    address = f"0x{list(GAME_CONTRACTS).index('vault') + 1:040x}"
     log = replace(make_log(entry, sample(entry)), address=address)
     found = decode_log(registry, log)
-    assert found is not None and found.contract == "Purse"
+    assert found is not None and found.contract == "Vault"
     assert load_own_abi("DevToken") == load_abi("DevToken") and load_own_abi("Referee") == load_abi(
         "IReferee"
     )

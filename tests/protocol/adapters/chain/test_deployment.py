@@ -26,8 +26,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_the_keys_are_those_of_solidity() -> None:
     assert list(json.loads(DEPLOYMENT.to_json())) == [
-        "chainId", "token", "referee", "randomness", "purse", "game", "tasks", "seats", "rounds",
-        "votes", "settlement", "asks", "disputes", "steps", "evidence", "contests", "shares", "deployBlock",
+        "chainId", "token", "referee", "randomness", "vault", "game", "tasks", "seats",
+        "rounds", "votes", "settlement", "queries", "disputes", "steps", "evidence", "contests", "shares",
+        "deployBlock",
     ]  # fmt: skip
 
 
@@ -45,8 +46,8 @@ def test_addresses_become_lower_case(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("purse", "0x12"),
-        ("purse", None),
+        ("vault", "0x12"),
+        ("vault", None),
         ("token", 5),
         ("chainId", "1"),
         ("deployBlock", 1.5),
@@ -62,12 +63,12 @@ def test_a_bad_field_is_named(tmp_path: Path, key: str, value: Any) -> None:
 
 def test_an_unknown_or_missing_field_is_named(tmp_path: Path) -> None:
     path, whole = tmp_path / "d.json", json.loads(DEPLOYMENT.to_json())
-    path.write_text(json.dumps({**whole, "ruler": whole["purse"]}))
+    path.write_text(json.dumps({**whole, "ruler": whole["vault"]}))
     with pytest.raises(InvalidInput, match="ruler"):
         read_game_deployment(path)
-    del whole["asks"]
+    del whole["queries"]
     path.write_text(json.dumps(whole))
-    with pytest.raises(InvalidInput, match="asks"):
+    with pytest.raises(InvalidInput, match="queries"):
         read_game_deployment(path)
 
 

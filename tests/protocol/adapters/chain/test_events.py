@@ -76,7 +76,7 @@ def test_logs_of_other_contracts_and_unknown_events_are_left_out(reader: EventRe
 
 async def test_long_ranges_are_read_in_spans(net: TestChain, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(5):
-        await net.chain.purse.deposit(STAKE_WEI)
+        await net.chain.vault.deposit(STAKE_WEI)
     head = (await net.chain.head()).number
     whole = await net.chain.read_events(0, head)
     assert len(whole) == 5
@@ -98,7 +98,7 @@ async def test_what_is_too_long_for_one_answer_is_read_in_parts() -> None:
             asked.append((start, end))
             return decode(
                 [
-                    make_log("Purse", "Deposited", [ADDRESSES[0]], [1], block)
+                    make_log("Vault", "Deposited", [ADDRESSES[0]], [1], block)
                     for block in range(start, end + 1)
                 ]
             )

@@ -41,7 +41,7 @@ def make_follower(net: TestChain, processed: Sequence[Head] = ()) -> Follower:
 
 async def deposit(net: TestChain, *amounts: int) -> None:
     for amount in amounts:
-        await net.chain.purse.deposit(amount * STAKE_WEI)
+        await net.chain.vault.deposit(amount * STAKE_WEI)
 
 
 async def test_a_follower_hands_out_every_event_once(net: TestChain) -> None:

@@ -38,13 +38,13 @@ async def count_sent(net: TestChain) -> int:
 
 async def test_on_the_folded_chain_all_is_sent(net: TestChain) -> None:
     await net.anvil("anvil_mine", 3)
-    await net.chain.purse.deposit(STAKE_WEI)
+    await net.chain.vault.deposit(STAKE_WEI)
     assert net.chain.gate.reason == ""
 
 
 async def test_who_folds_nothing_asks_the_chain_for_each_thing(net: TestChain) -> None:
     net.chain.gate.folded = None
-    await net.chain.purse.deposit(STAKE_WEI)
+    await net.chain.vault.deposit(STAKE_WEI)
 
 
 async def test_after_a_reorg_nothing_is_sent_before_it_is_folded(net: TestChain) -> None:
@@ -53,10 +53,10 @@ async def test_after_a_reorg_nothing_is_sent_before_it_is_folded(net: TestChain)
     net.chain.gate.folded = await net.chain.head()
     await net.anvil("anvil_reorg", 1, [])
     with pytest.raises(GateShut, match="at an endpoint") as shut:
-        await net.chain.purse.deposit(STAKE_WEI)
+        await net.chain.vault.deposit(STAKE_WEI)
     assert shut.value.retryable and net.chain.gate.reason and await count_sent(net) == before
     net.chain.gate.folded = await net.chain.head()
-    await net.chain.purse.deposit(STAKE_WEI)
+    await net.chain.vault.deposit(STAKE_WEI)
     assert net.chain.gate.reason == ""
 
 

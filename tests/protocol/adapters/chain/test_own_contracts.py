@@ -16,7 +16,7 @@ from touchstone.protocol.adapters.chain.own_contracts import (
 )
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import EnvironmentFault
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.scripts.network.contract_creation import deploy_game
 from touchstone.scripts.network.devnet import GRANT_COIN_WEI, give_coin, run_anvil
 
@@ -57,14 +57,14 @@ async def test_contracts_with_drand_are_of_this_version_and_have_creations(
     async with run_anvil(0, tmp_path / "anvil.log", hardfork="prague") as rpc_url:
         connection, key = Connection(rpc_url, poll_s=0.02), AccountKey(Account.create())
         await give_coin(connection, key.address, GRANT_COIN_WEI)
-        made = await deploy_game(connection, key, LIMITS_LOCAL, with_drand=True, report=lambda _: None)
+        made = await deploy_game(connection, key, BOUNDS_LOCAL, with_drand=True, report=lambda _: None)
         async with open_game_chain(rpc_url, made) as chain:
-            assert await find_other_contracts(connection, made, chain.limits) == {}
-            assert await find_other_creations(connection, made, chain.limits) == {}
+            assert await find_other_contracts(connection, made, chain.bounds) == {}
+            assert await find_other_creations(connection, made, chain.bounds) == {}
             later = structs.replace(made, deploy_block=(await chain.head()).number + 1)
-            missing = await find_other_creations(connection, later, chain.limits)
-            assert list(missing) == list(made.contracts()) and "no transaction" in missing["Purse"]
+            missing = await find_other_creations(connection, later, chain.bounds)
+            assert list(missing) == list(made.contracts()) and "no transaction" in missing["Vault"]
             monkeypatch.setattr(connection, "request", forget)
             with pytest.raises(EnvironmentFault, match="lacks a block since the deployment"):
-                await find_other_creations(connection, made, chain.limits)
+                await find_other_creations(connection, made, chain.bounds)
         await connection.close()

@@ -112,7 +112,7 @@ async def test_a_text_is_made_once_however_often_it_is_asked_for(
 
 
 async def test_who_asks_too_often_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock stands still: on a slow machine the requests would come slowly enough."""
+    """The clock pauses: on a slow machine the requests would come slowly enough."""
     monkeypatch.setattr(metrics_server, "RateLimit", partial(RateLimit, now=lambda: 0.0))
     server, burst = MetricsServer(METRICS, Values().read), metrics_server.LIMITS.burst_requests
     port = await server.start("127.0.0.1", 0)

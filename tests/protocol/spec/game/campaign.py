@@ -44,10 +44,13 @@ from touchstone.protocol.spec.game.events import (
     WeiMoved,
 )
 from touchstone.protocol.spec.game.next_block import get_next_block
-from touchstone.protocol.spec.game.open_questions import count_open_asks, count_open_disputes, list_questions
+from touchstone.protocol.spec.game.open_questions import (
+    count_open_disputes,
+    count_open_queries,
+    list_questions,
+)
 from touchstone.protocol.spec.game.pools import find_seat, get_stake
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_12S, WINDOWS_LOCAL
-from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL, WINDOWS_12S, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.root_posting import get_waiting_round
 from touchstone.protocol.spec.game.settling import get_settle_flaw, get_settled_until
@@ -57,6 +60,7 @@ from touchstone.protocol.spec.game.statement_seats import find_statement_seat
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.game.timing import get_live_round
+from touchstone.protocol.spec.game.vault import PotKind
 from touchstone.protocol.spec.statements import VoteWord
 
 PASSED: Counter[str] = Counter()
@@ -69,11 +73,11 @@ WORDS = st.sampled_from(list(VoteWord))
 LIES = st.sampled_from([None, *VoteWord])
 CONFLICTS = (VoteWord.UNSERVED,)
 TIGHT = GameWindows(
-    delay=1, draw_grid=1, train_min=34, train_max=34, audit_max=12, post=2, respond=4, dispute=76, ask=288,
+    delay=1, draw_grid=1, train_min=34, train_max=34, audit_max=12, post=2, respond=4, dispute=76, query=288,
 )  # fmt: skip
 """As short as the deployment allows, but for the training that honest solvers need."""
-TINY = replace(AMOUNTS, solver_pay=1, audit_pay=1, late_pay=1, contest_bond=1, ask_bond=1, dispute_bond=1)
-HUGE = GameAmounts(**{one.name: LIMITS_LOCAL.amount_max for one in fields(GameAmounts)})
+TINY = replace(AMOUNTS, solver_pay=1, audit_pay=1, late_pay=1, contest_bond=1, query_bond=1, dispute_bond=1)
+HUGE = GameAmounts(**{one.name: BOUNDS_LOCAL.amount_max for one in fields(GameAmounts)})
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,7 @@ class Campaign(RuleBasedStateMachine):
         self.changes: dict[str, Any] = {"rounds": rounds, "late_chance": late, "draws": draws}
         self.changes |= {"least_verifiers": 3 * draws, "solver_seats": 5}
         self.changes |= {"windows": windows, "amounts": amounts}
-        assert check_terms(make_terms(**self.changes), LIMITS_LOCAL) is None
+        assert check_terms(make_terms(**self.changes), BOUNDS_LOCAL) is None
         self.world = make_world(solvers=4, verifiers=7, whistleblowers=4, **self.changes)
         counts = {"solver": solvers, "verifier": verifiers, "whistle": whistles}
         self.world.cheats = {f"{name}{i}" for name, count in counts.items() for i in range(count)}
@@ -269,15 +273,15 @@ class Campaign(RuleBasedStateMachine):
         vote = get_votes(now.rounds[ref.round], ref.slot, ref.draw).get(ref.rank)
         word = vote.word if vote is not None and times > 1 else word
         signed = self.is_cheating(number) or (vote is not None and vote.word == word)
-        bond = self.amounts.ask_bond * (1 + count_open_asks(now, number or 0))
-        self.send(calls.AskSigner(ref, word, 1, bond + times // 3, is_signed=signed), "pest")
+        bond = self.amounts.query_bond * (1 + count_open_queries(now, number or 0))
+        self.send(calls.QueryVote(ref, word, 1, bond + times // 3, is_signed=signed), "pest")
 
     @rule(pick=PICK, exceeds_limits=st.booleans())
     def answer_ask(self, pick: int, exceeds_limits: bool) -> None:
         """What a cheat signed may lie anywhere."""
-        for number, ask in list(self.world.state.asks.items())[pick % 3 :][:1]:
-            if self.is_cheating(ask.seat):
-                self.send(calls.AnswerAsk(number, exceeds_limits=exceeds_limits), "pest")
+        for number, query in list(self.world.state.queries.items())[pick % 3 :][:1]:
+            if self.is_cheating(query.seat):
+                self.send(calls.AnswerQuery(number, exceeds_limits=exceeds_limits), "pest")
 
     @rule(index=SMALL, pick=PICK, times=st.integers(1, 3))
     def dispute(self, index: int, pick: int, times: int) -> None:
@@ -300,7 +304,7 @@ class Campaign(RuleBasedStateMachine):
         if ref is not None:
             is_valid = self.is_cheating(find_statement_seat(self.world.get_now(), ref))
             self.send(calls.ConvictSeat(ref, proof, digest, is_valid=is_valid), "pest")
-        self.send(calls.SealProof(digest), "pest")
+        self.send(calls.CommitProof(digest), "pest")
 
     @rule(pick=PICK, role=st.sampled_from(list(SeatRole)), extra=st.integers(0, 2))
     def come_and_go(self, pick: int, role: SeatRole, extra: int) -> None:
@@ -322,12 +326,12 @@ class Campaign(RuleBasedStateMachine):
         missed = tuple(MissedPlace(i * (b % 2), b // 2 + i, pick % 3) for i in range(3))
         options: list[GameCall] = [
             calls.MarkSilent(seat, missed), calls.PayOut(seat), calls.FreeEpoch(), calls.Deposit(a),
-            calls.WithdrawCredit(), calls.CloseGame(),
-            calls.StartRounds(), calls.SealStart(randomness=word), calls.SealRound(a, randomness=word),
-            calls.SealAudits(a, randomness=word), calls.SealClosing(randomness=word), calls.LetStand(a),
-            calls.SettleSeat(seat, b), calls.EndRootContest(a), calls.EndAsk(a),
+            calls.WithdrawCredit(), calls.CloseTask(),
+            calls.StartRounds(), calls.DrawStart(randomness=word), calls.DrawRound(a, randomness=word),
+            calls.DrawAudits(a, randomness=word), calls.DrawClosing(randomness=word), calls.LetStand(a),
+            calls.SettleSeat(seat, b), calls.EndRootContest(a), calls.EndQuery(a),
             calls.BringLeaf(a, is_right=False), calls.AnswerContest(a, is_hashing=False),
-            calls.AnswerAsk(a, is_fitting=False), calls.EndDispute(a),
+            calls.AnswerQuery(a, is_fitting=False), calls.EndDispute(a),
         ]  # fmt: skip
         self.send(options[pick % len(options)], self.pick_cheat(pick // 64))
 
@@ -340,10 +344,10 @@ class Campaign(RuleBasedStateMachine):
     @invariant()
     def money_is_neither_made_nor_lost(self) -> None:
         world = self.world
-        total = world.state.purse.compute_total() + sum(world.withdrawn.values())
+        total = world.state.vault.compute_total() + sum(world.withdrawn.values())
         assert total == compute_escrow(world.state.terms) + sum(world.deposited.values())
-        assert all(wei > 0 for wei in world.state.purse.wei.values())
-        assert not [pot for pot in world.state.purse.wei if pot.kind == PotKind.SLASHED]
+        assert all(wei > 0 for wei in world.state.vault.wei.values())
+        assert not [pot for pot in world.state.vault.wei if pot.kind == PotKind.SLASHED]
 
     @invariant()
     def the_account_of_money_adds_up(self) -> None:
@@ -367,7 +371,7 @@ class Campaign(RuleBasedStateMachine):
     def what_upkeep_lists_is_all_that_is_due(self) -> None:
         """The short ways of `list_upkeep` come to what the rules say of each seat by itself."""
         now, block = self.world.get_now(), self.world.block
-        seats = [seat for seat in now.seats.values() if seat.status == SeatStatus.OPEN]
+        seats = [seat for seat in now.seats.values() if seat.status == SeatStatus.ACTIVE]
         silences = {seat.number: find_silences(now, seat, block) for seat in seats}
         assert find_silent_seats(now, block) == {n: missed for n, missed in silences.items() if missed}
         for seat in now.seats.values():
@@ -410,7 +414,7 @@ class Campaign(RuleBasedStateMachine):
     def seats_stay_while_something_names_them(self) -> None:
         state = self.world.state
         questions = [one for number in state.seats for one in list_questions(state, number)]
-        assert len(questions) == len(state.asks) + len(state.disputes), "each names a seat that is there"
+        assert len(questions) == len(state.queries) + len(state.disputes), "each names a seat that is there"
         for question in questions:
             owner = self.owners[question.seat, question.statement.round]
             assert state.seats[question.seat].account == owner
@@ -440,12 +444,12 @@ class Campaign(RuleBasedStateMachine):
         world.cheats.add("other keeper")
         world.play()
         assert world.state.is_closed and not world.state.seats
-        assert {pot.kind for pot in world.state.purse.wei} <= {PotKind.CREDIT, PotKind.BURNED}
+        assert {pot.kind for pot in world.state.vault.wei} <= {PotKind.CREDIT, PotKind.BURNED}
         REACHED["settlements that owed something"] += self.books.count
         self.check_fold()
 
     def check_fold(self) -> None:
-        state = create_game(make_terms(**self.changes), LIMITS_LOCAL, START_BLOCK)
+        state = create_game(make_terms(**self.changes), BOUNDS_LOCAL, START_BLOCK)
         for block, event in self.world.log:
             state = fold(state, event, block)
         assert state == self.world.state

@@ -11,12 +11,12 @@ from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_book import MoneyBook, note_event
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import BURNED, ESCROW, OUTSIDE, PotKind, credit_of
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState, create_game
 from touchstone.protocol.spec.game.terms import compute_escrow
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, OUTSIDE, PotKind, credit_of
 
 UNEXPLAINED = {MoneyReason.PAY, MoneyReason.FEE}
 
@@ -52,28 +52,28 @@ class Cashier:
     def check(self, block: int) -> dict[str, AccountMoney]:
         """All that an account has, won, lost and spent explains its credit; all accounts together explain all
         pots; what is promised is there."""
-        found, wei = self.compute(block), self.state.purse.get_wei
+        found, wei = self.compute(block), self.state.vault.get_wei
         for account in {*found, *self.brought}:
             money = found.get(account, AccountMoney(account))
             assert self.brought[account] + money.change == wei(credit_of(account)), account
             assert not UNEXPLAINED & set(money.sums), money
             assert all(one > 0 for one in money.sums.values()), money
-        pots = self.state.purse.wei.items()
+        pots = self.state.vault.wei.items()
         restitution = sum(wei for pot, wei in pots if pot.kind == PotKind.RESTITUTION)
         held = sum(wei for pot, wei in pots if pot.kind == PotKind.HELD)
         credits = sum(wei(credit_of(account)) for account in self.brought)
         locked = sum(money.locked for money in found.values())
-        assert credits + locked + restitution + held + wei(BURNED) == self.state.purse.compute_total()
+        assert credits + locked + restitution + held + wei(BURNED) == self.state.vault.compute_total()
         assert sum(self.book.burned.values()) == wei(BURNED)
         # What a slash made good is held beside the escrow, which burns as much.
         assert sum(money.earned for money in found.values()) <= wei(ESCROW) + restitution
         for seat in self.state.seats.values():
-            lost = seat.status == SeatStatus.CLOSED
+            lost = seat.status == SeatStatus.CONVICTED
             assert found[seat.account].stake == 0 if lost else found[seat.account].locked >= 0
         return found
 
     def make_game(self) -> LoggedGame:
-        """The task as logs would tell it, with credits in the purse."""
+        """The task as logs would tell it, with credits in the vault."""
         return LoggedGame(**vars(self.state), money=self.book)
 
     def check_single(self, block: int, account: str) -> None:
@@ -85,4 +85,4 @@ class Cashier:
 
 def open_cashier(world: Simulation) -> Cashier:
     """Before the first event of a world."""
-    return Cashier(create_game(world.state.terms, LIMITS_LOCAL, START_BLOCK))
+    return Cashier(create_game(world.state.terms, BOUNDS_LOCAL, START_BLOCK))

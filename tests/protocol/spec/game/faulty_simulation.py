@@ -1,7 +1,7 @@
 """A task in which each kind of thing happens once: what its parties do besides their duties.
 
     0  merged; contested, asked about and disputed in vain by a pest; a richer solver comes
-    1  a cheat claims falsely and a liar votes falsely: both are convicted, in disputes and by an ask
+    1  a cheat claims falsely and a liar votes falsely: both are convicted, in disputes and by a query
     2  a majority does not sign: the base root stands, accepted work is paid
     3  the same majority posts a wrong root: it falls in a contest, its signers are convicted
     4  undone
@@ -47,9 +47,9 @@ from touchstone.protocol.spec.game.enums import (
     SeatStatus,
 )
 from touchstone.protocol.spec.game.events import GameEvent
-from touchstone.protocol.spec.game.open_questions import count_open_asks, count_open_disputes
+from touchstone.protocol.spec.game.open_questions import count_open_disputes, count_open_queries
 from touchstone.protocol.spec.game.pools import find_seat
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.root_posting import get_waiting_round
 from touchstone.protocol.spec.game.state import (
     GameRound,
@@ -84,9 +84,9 @@ def name_act(world: Simulation, call: GameCall) -> Act:
     if isinstance(call, calls.JudgeVotes):
         ((slot, draw, rank),) = {(one.slot, one.draw, one.rank) for one in (call.votes or call.openings)}
         return ("vote" if call.votes else "open", call.round, slot, draw, rank)
-    if isinstance(call, calls.StartRounds | calls.SealStart):
+    if isinstance(call, calls.StartRounds | calls.DrawStart):
         return type(call).__name__, world.state.next_round
-    names = ("round", "contest", "ask", "dispute", "seat", "statement", "until_round", "role", "digest")
+    names = ("round", "contest", "query", "dispute", "seat", "statement", "until_round", "role", "digest")
     contest = world.state.contests.get(getattr(call, "contest", -1))
     level = [] if contest is None else [contest.level]
     return (type(call).__name__, *(getattr(call, name) for name in names if hasattr(call, name)), *level)
@@ -208,7 +208,7 @@ class FaultySimulation(Simulation):
 def make_faulty(salt: int = 0) -> FaultySimulation:
     """The task before its first block, all members seated."""
     terms = make_terms(rounds=12, solver_seats=6, late_chance=1 << 16, domain=make_word("domain", salt))
-    world = FaultySimulation(create_game(terms, LIMITS_LOCAL, START_BLOCK))
+    world = FaultySimulation(create_game(terms, BOUNDS_LOCAL, START_BLOCK))
     world.false_claims = {(CHEAT, FALSE_ROUND)}
     for role, members in zip(SeatRole, (SOLVERS, VERIFIERS, WHISTLES), strict=True):
         amounts = terms.amounts
@@ -238,7 +238,7 @@ def _list_members(world: FaultySimulation, now: GameState) -> Iterator[tuple[str
     seat = find_seat(now, "solver1")
     if now.next_round >= DOUBLE_ROUND:
         yield SLEEPER, calls.JoinSeat(SeatRole.SOLVER, 2_000)
-        if seat is not None and seat.status == SeatStatus.OPEN:
+        if seat is not None and seat.status == SeatStatus.ACTIVE:
             yield "solver1", calls.TopUp(seat.number, 10)
     if now.next_round > LAST_ROUND:
         yield SUBMITTER, calls.HaltTask()
@@ -255,7 +255,7 @@ def _list_pest(world: FaultySimulation, now: GameState) -> Iterator[tuple[str, G
         for one in (StatementRef(0, slot), ref):
             accused = game_round.claims[slot].seat if one.draw is None else seat
             yield PEST, calls.DisputeStatement(one, _dispute_bond(now, accused))
-        yield PEST, calls.AskSigner(ref, VoteWord.ACCEPT, 0, amounts.ask_bond)
+        yield PEST, calls.QueryVote(ref, VoteWord.ACCEPT, 0, amounts.query_bond)
     last = now.rounds.get(DOUBLE_ROUND)
     if last is not None and last.phase == RoundPhase.POSTED:
         yield PEST, calls.OpenContest(DOUBLE_ROUND, amounts.contest_bond * (1 + len(now.contests)))
@@ -299,8 +299,8 @@ def _list_accusations(world: FaultySimulation, now: GameState) -> Iterator[tuple
         claimant = world.claimants[ref.round, ref.slot]
         yield claimant if is_rejected else opener, calls.DisputeStatement(ref, _dispute_bond(now, number))
         if is_rejected:
-            bond = now.terms.amounts.ask_bond * (1 + count_open_asks(now, number))
-            yield claimant, calls.AskSigner(ref, VoteWord.REJECT_STATE, 0, bond)
+            bond = now.terms.amounts.query_bond * (1 + count_open_queries(now, number))
+            yield claimant, calls.QueryVote(ref, VoteWord.REJECT_STATE, 0, bond)
 
 
 def _list_proofs(world: FaultySimulation, now: GameState) -> Iterator[tuple[str, GameCall]]:
@@ -312,7 +312,7 @@ def _list_proofs(world: FaultySimulation, now: GameState) -> Iterator[tuple[str,
         for rank in get_votes(game_round, slot, draw):
             ref = StatementRef(DOUBLE_ROUND, slot, draw, rank)
             if draw != now.terms.draws and world.accounts[_get_accused(now, ref)] == DOUBLE:
-                yield "whistle2", calls.SealProof(digest)
+                yield "whistle2", calls.CommitProof(digest)
                 yield "whistle2", calls.ConvictSeat(ref, ProofKind.TWO_STATEMENTS, digest)
                 return
 

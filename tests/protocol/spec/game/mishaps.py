@@ -56,7 +56,7 @@ class MishapSimulation(Simulation):
         if isinstance(call, calls.JudgeVotes) and call.round == MISSED:
             slots = {one.slot for one in call.votes} | {one.slot for one in call.openings}
             return self.roles["unaudited"] in {self.claimants[MISSED, slot] for slot in slots}
-        return isinstance(call, calls.SealAudits) and call.round == UNDRAWN
+        return isinstance(call, calls.DrawAudits) and call.round == UNDRAWN
 
 
 def list_disputes(world: Simulation) -> Iterator[tuple[str, GameCall]]:

@@ -12,8 +12,8 @@ from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.epochs import get_epoch_start
 from touchstone.protocol.spec.game.events import EpochFreed, GameEvent, SeatJoined, SeatSettled, WeiMoved
-from touchstone.protocol.spec.game.purse import ESCROW, PotKind
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, Seat
+from touchstone.protocol.spec.game.vault import ESCROW, PotKind
 from touchstone.protocol.spec.statements import VoteWord
 
 A, U = VoteWord.ACCEPT, VoteWord.UNSERVED
@@ -47,7 +47,7 @@ class Bookkeeper:
     def _check(self, state: GameState, seat: Seat, until: int) -> None:
         indices = range(self.settled[seat.number], until + 1)
         owed = sum(compute_pay(state, seat, state.rounds[index]) for index in indices)
-        assert self.got == (0 if seat.status == SeatStatus.CLOSED else owed), "accepted work is paid"
+        assert self.got == (0 if seat.status == SeatStatus.CONVICTED else owed), "accepted work is paid"
         self.settled[seat.number] = until + 1
         self.count += owed > 0
 
@@ -56,7 +56,7 @@ class Bookkeeper:
         for number, seat in state.seats.items():
             left = range(self.settled[number], end)
             owed = sum(compute_pay(state, seat, self.rounds[index]) for index in left)
-            assert owed == 0 or seat.status == SeatStatus.CLOSED, "nothing that is owed is forgotten"
+            assert owed == 0 or seat.status == SeatStatus.CONVICTED, "nothing that is owed is forgotten"
             self.settled[number] = max(self.settled[number], end)
 
 

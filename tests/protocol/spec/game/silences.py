@@ -13,27 +13,27 @@ from touchstone.protocol.spec.game.calls import CommitRound, GameCall, JudgeVote
 from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes, is_unserved
 from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, ProofKind, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import (
-    AskOpened,
-    AskOver,
     ContestMoved,
     ContestOver,
     DisputeOver,
     GameEvent,
+    QueryOpened,
+    QueryOver,
     SeatConvicted,
     StatementDisputed,
     WeiMoved,
 )
-from touchstone.protocol.spec.game.purse import BURNED, SLASHED, PotKind
 from touchstone.protocol.spec.game.silence import is_missed, is_silence
 from touchstone.protocol.spec.game.state import GameRound, GameState, MissedPlace, Seat
 from touchstone.protocol.spec.game.terms import compute_escrow
+from touchstone.protocol.spec.game.vault import BURNED, SLASHED, PotKind
 from touchstone.protocol.spec.statements import VoteWord
 
 FOR_GOOD: Act = ("everything",)
 """What a party leaves out that does nothing any more."""
-SILENCE_PROOFS = frozenset({ProofKind.DISPUTED, ProofKind.ASKED})
+SILENCE_PROOFS = frozenset({ProofKind.DISPUTED, ProofKind.QUERIED})
 """As what a seat is closed that answers nothing."""
-LOST = (GameOutcome.STANDS, GameOutcome.CLEARED)
+LOST = (GameOutcome.HOLDS, GameOutcome.CLEARED)
 
 
 @dataclass(frozen=True)
@@ -121,17 +121,17 @@ def _list_open(world: FaultySimulation) -> Iterator[str]:
     state = world.state
     if not state.is_closed:
         yield f"open: the task is not closed at block {world.block}"
-    for name in ("contests", "asks", "disputes", "seats"):
+    for name in ("contests", "queries", "disputes", "seats"):
         if left := getattr(state, name):
             yield f"open: {name} {sorted(left)}"
     stuck = {
-        pot: wei for pot, wei in state.purse.wei.items() if pot.kind not in (PotKind.CREDIT, PotKind.BURNED)
+        pot: wei for pot, wei in state.vault.wei.items() if pot.kind not in (PotKind.CREDIT, PotKind.BURNED)
     }
     if stuck:
         yield f"stuck: {stuck}"
     came = compute_escrow(state.terms) + sum(world.deposited.values()) - sum(world.withdrawn.values())
-    if state.purse.compute_total() != came:
-        yield f"stuck: {came} wei came in, {state.purse.compute_total()} are there"
+    if state.vault.compute_total() != came:
+        yield f"stuck: {came} wei came in, {state.vault.compute_total()} are there"
 
 
 def _list_unpaid(world: FaultySimulation, silent: str | None) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _list_unpaid(world: FaultySimulation, silent: str | None) -> Iterator[str]:
 
 def compute_gain(world: FaultySimulation, party: str) -> int:
     """Wei that a party has more than it brought."""
-    credit = sum(wei for pot, wei in world.state.purse.wei.items() if pot == (PotKind.CREDIT, party))
+    credit = sum(wei for pot, wei in world.state.vault.wei.items() if pot == (PotKind.CREDIT, party))
     return credit + world.withdrawn.get(party, 0) - world.deposited.get(party, 0)
 
 
@@ -194,12 +194,12 @@ class Losses:
             self.owners[event.contest.number] = event.contest.contester
         if isinstance(event, StatementDisputed):
             self.owners[event.dispute.number] = event.dispute.opener
-        if isinstance(event, AskOpened):
-            self.owners[event.ask.number] = event.ask.asker
+        if isinstance(event, QueryOpened):
+            self.owners[event.query.number] = event.query.asker
         if isinstance(event, SeatConvicted):
             self.proofs.setdefault(self.world.accounts[event.seat], set()).add(event.proof)
-        if isinstance(event, ContestOver | AskOver | DisputeOver) and event.outcome in LOST:
-            number = getattr(event, "contest", getattr(event, "ask", getattr(event, "dispute", None)))
+        if isinstance(event, ContestOver | QueryOver | DisputeOver) and event.outcome in LOST:
+            number = getattr(event, "contest", getattr(event, "query", getattr(event, "dispute", None)))
             _add(self.lost_cases, self.owners[number or 0], 1)
         if isinstance(event, WeiMoved):
             self._read_move(event)

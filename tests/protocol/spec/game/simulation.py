@@ -25,8 +25,7 @@ from touchstone.protocol.spec.game.events import (
 )
 from touchstone.protocol.spec.game.next_block import get_next_block
 from touchstone.protocol.spec.game.pools import find_seat
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
-from touchstone.protocol.spec.game.purse import BURNED, OUTSIDE, credit_of
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.root_posting import get_post_window, get_waiting_round
 from touchstone.protocol.spec.game.round_machine import apply, fold_all, get_state_at
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
@@ -46,13 +45,14 @@ from touchstone.protocol.spec.game.timing import (
     get_votes_from,
 )
 from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.game.vault import BURNED, OUTSIDE, credit_of
 from touchstone.protocol.spec.game.vote_judging import get_opening_flaw, get_vote_flaw
 from touchstone.protocol.spec.statements import VoteWord
 
 SUBMITTER, KEEPER, OTHER_KEEPER = "submitter", "keeper", "other keeper"
 AMOUNTS = GameAmounts(
     solver_stake=2_000, auditor_stake=500, solver_pay=100, audit_pay=10, late_pay=20, dropped_fee=60,
-    unserved_fee=70, contest_bond=300, ask_bond=40, dispute_bond=80, finder_cap=150,
+    unserved_fee=70, contest_bond=300, query_bond=40, dispute_bond=80, finder_cap=150,
 )  # fmt: skip
 START_BLOCK = 100
 OPEN_BLOCK = 103
@@ -267,7 +267,7 @@ class Simulation:
         return replace(call, randomness=make_word("header", type(call).__name__, self.block))  # type: ignore[call-arg]
 
     def withdraw_all(self) -> None:
-        accounts = {str(pot.key) for pot in self.state.purse.wei if pot.kind.name == "CREDIT"}
+        accounts = {str(pot.key) for pot in self.state.vault.wei if pot.kind.name == "CREDIT"}
         for account in sorted(accounts):
             self.send(calls.WithdrawCredit(), account)
 
@@ -276,7 +276,7 @@ def get_needed_wei(call: GameCall) -> int:
     """What a call takes from the sender's credit."""
     if isinstance(call, calls.JoinSeat | calls.TopUp):
         return call.wei
-    is_bonded = isinstance(call, calls.OpenContest | calls.AskSigner | calls.DisputeStatement)
+    is_bonded = isinstance(call, calls.OpenContest | calls.QueryVote | calls.DisputeStatement)
     return call.bond_limit if is_bonded else 0  # type: ignore[attr-defined]
 
 
@@ -291,14 +291,14 @@ def solver(number: int) -> int:
 
 # --- Duties of an honest seat -------------------------------------------------------------------------------
 def list_seat_duties(world: Simulation, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
-    if seat.role != SeatRole.SOLVER and seat.status != SeatStatus.CLOSED:
+    if seat.role != SeatRole.SOLVER and seat.status != SeatStatus.CONVICTED:
         yield from list_votes(world, now, seat)
     yield from list_other_duties(world, now, seat)
 
 
 def list_other_duties(world: Simulation, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
     """All but votes."""
-    if seat.status == SeatStatus.CLOSED:
+    if seat.status == SeatStatus.CONVICTED:
         return
     if seat.role == SeatRole.SOLVER:
         yield from _list_solver_duties(world, now, seat)
@@ -382,11 +382,11 @@ def list_vote(
 
 
 def _list_answers(world: Simulation, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
-    for number, ask in now.asks.items():
-        if ask.seat == seat.number:
-            exceeds_limits = world.get_true_word(now.rounds[ask.statement.round], ask.statement.slot)
+    for number, query in now.queries.items():
+        if query.seat == seat.number:
+            exceeds_limits = world.get_true_word(now.rounds[query.statement.round], query.statement.slot)
             beyond = exceeds_limits == VoteWord.REJECT_STATE
-            yield seat.account, calls.AnswerAsk(number, exceeds_limits=beyond)
+            yield seat.account, calls.AnswerQuery(number, exceeds_limits=beyond)
     for number, contest in now.contests.items():
         is_solver = seat.role == SeatRole.SOLVER
         if is_solver and contest.turn == ContestTurn.ANSWER and world.is_right(contest.round):
@@ -399,7 +399,7 @@ def _list_answers(world: Simulation, now: GameState, seat: Seat) -> Iterator[tup
 # --- Making worlds ------------------------------------------------------------------------------------------
 def make_world(solvers: int = 3, verifiers: int = 5, whistleblowers: int = 3, **changes: Any) -> Simulation:
     terms = make_terms(**changes)
-    world = Simulation(create_game(terms, LIMITS_LOCAL, START_BLOCK))
+    world = Simulation(create_game(terms, BOUNDS_LOCAL, START_BLOCK))
     groups = {"solver": (SeatRole.SOLVER, solvers), "verifier": (SeatRole.VERIFIER, verifiers)}
     groups["whistle"] = (SeatRole.WHISTLEBLOWER, whistleblowers)
     for name, (role, count) in groups.items():
@@ -419,11 +419,11 @@ def is_posted(world: Simulation, index: int = 0) -> bool:
 
 
 def get_credit(world: Simulation, account: str) -> int:
-    return world.state.purse.get_wei(credit_of(account))
+    return world.state.vault.get_wei(credit_of(account))
 
 
 def get_burned(world: Simulation) -> int:
-    return world.state.purse.get_wei(BURNED)
+    return world.state.vault.get_wei(BURNED)
 
 
 def make_quiet_world(**changes: Any) -> Simulation:
@@ -447,7 +447,7 @@ def seal_draw(world: Simulation, index: int = 0) -> None:
     now = get_state_at(world.state, world.block)
     closing = compute_closing_block(now, now.rounds[index])
     world.jump(max(world.block, compute_draw_window(now, closing)[0]))
-    world.send(world.seal(calls.SealAudits(index)), KEEPER)
+    world.send(world.seal(calls.DrawAudits(index)), KEEPER)
 
 
 def vote(world: Simulation, slot: int, draw: int, rank: int, word: VoteWord, index: int = 0) -> bool:

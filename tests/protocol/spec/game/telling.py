@@ -11,11 +11,11 @@ from touchstone.protocol.spec.game.claim_status import get_votes
 from touchstone.protocol.spec.game.enums import ContestTurn
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
 from touchstone.protocol.spec.game.inner_contest import InnerTurn
-from touchstone.protocol.spec.game.inner_dispute import AskEnding, DisputeStage
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, QueryEnding
 from touchstone.protocol.spec.game.log_values import NO_DRAW
 from touchstone.protocol.spec.game.pools import get_stake
-from touchstone.protocol.spec.game.purse import PotKind
 from touchstone.protocol.spec.game.state import GameState, RootContest, StatementRef
+from touchstone.protocol.spec.game.vault import PotKind
 from touchstone.protocol.spec.statements import Vote
 
 Log = tuple[str, dict[str, Any]]
@@ -33,7 +33,7 @@ def list_logs(state: GameState, told: Sequence[GameEvent], place: int) -> Iterat
                 yield "SeatToppedUp", {"seat": event.target.key, "wei_": event.wei}
         case events.SeatJoined():
             yield name, {"seat": event.seat, "account": event.account, "stake_wei": get_next_wei(told, place)}
-        case events.SeatSettled() | events.GameClosed():
+        case events.SeatSettled() | events.TaskClosed():
             moves = [(one.source.kind, one.target.kind, one.wei) for one in list_moves_before(told, place)]
             paid, burned, fee = (
                 sum(wei for *kinds, wei in moves if kinds == [source, target])
@@ -73,15 +73,15 @@ def list_logs(state: GameState, told: Sequence[GameEvent], place: int) -> Iterat
             for move in list_moves_before(told, place):
                 if (move.source.kind, move.target.kind) == (PotKind.BOND, PotKind.CREDIT):
                     yield "Given", {"account": move.target.key}
-        case events.AskOpened():
-            one = event.ask
+        case events.QueryOpened():
+            one = event.query
             empty = {field.name: b"" for field in fields(Vote)}
             vote = SimpleNamespace(**{**empty, **vars(one.statement), "word": one.word})
             said = {"id": name_of(one.number), "vote": vote, "leaf": one.leaf, "seat": one.seat}
             bond = get_next_wei(told, place)
             yield name, {**said, "asker": one.asker, "bond_wei": bond, "last_block": one.clock}
-        case events.AskOver():
-            yield "AskEnded", {"id": name_of(event.ask), "ending": AskEnding[event.outcome.name]}
+        case events.QueryOver():
+            yield "QueryEnded", {"id": name_of(event.query), "ending": QueryEnding[event.outcome.name]}
         case events.StatementDisputed():
             run = event.dispute
             said = {"dispute": name_of(run.number), "seat": run.seat, "statement": to_logged(run.statement)}
@@ -89,7 +89,7 @@ def list_logs(state: GameState, told: Sequence[GameEvent], place: int) -> Iterat
         case events.DisputeOver():
             outcome = DisputeStage[event.outcome.name]
             yield "DisputeEnded", {"dispute": name_of(event.dispute), "outcome": outcome}
-        case events.ProofSealed():
+        case events.ProofCommitted():
             return
         case _:
             yield name, plain

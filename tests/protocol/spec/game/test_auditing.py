@@ -67,7 +67,7 @@ def test_another_fork_is_not_drawn(world: Simulation) -> None:
     for name in ("round", "slot", "draw", "rank"):
         other = {name: 3}
         assert find_drawn(game, replace(drawn.place, **other)) is None
-    closed = replace(drawn.seat, status=SeatStatus.CLOSED)
+    closed = replace(drawn.seat, status=SeatStatus.CONVICTED)
     assert find_drawn(replace(game, seats={**game.seats, closed.number: closed}), drawn.place) is None
     undone = replace(game.rounds[0], phase=RoundPhase.UNDONE)
     assert find_drawn(replace(game, rounds={0: undone}), drawn.place) is None

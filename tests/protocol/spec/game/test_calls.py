@@ -59,9 +59,9 @@ def make_open() -> Simulation:
     assert post(world, (0, 1), (0, 1, 2)) is None
     opening = (calls.OpenContest(0, 300), calls.OpenContest(0, 600))
     moves = (calls.AnswerContest(1), calls.NameChild(1, 3)) * 2
-    for call in (*opening, *moves, calls.AskSigner(VOTE, A, 7, 40), calls.DisputeStatement(CLAIM, 80)):
+    for call in (*opening, *moves, calls.QueryVote(VOTE, A, 7, 40), calls.DisputeStatement(CLAIM, 80)):
         world.send(call, "watcher")
-    world.send(calls.SealProof(DIGEST), "x")
+    world.send(calls.CommitProof(DIGEST), "x")
     world.jump(world.block + 1)
     return world
 
@@ -105,21 +105,21 @@ def make_votes() -> calls.JudgeVotes:
 
 
 PROOF = calls.ConvictSeat(CLAIM, ProofKind.DELTA_LEAF, DIGEST)
-ASK, DISPUTE = calls.AskSigner(VOTE, A, 8, 80), calls.DisputeStatement(VOTE, 80)
+ASK, DISPUTE = calls.QueryVote(VOTE, A, 8, 80), calls.DisputeStatement(VOTE, 80)
 Facts = list[tuple[Callable[[], Simulation], GameCall, str, Any, str | None]]
 FACTS: Facts = [
-    (make_starting, calls.SealStart(randomness=RANDOM), "randomness", DIGEST, None),
-    (make_undealt, calls.SealRound(0, randomness=RANDOM), "randomness", DIGEST, None),
-    (make_closed, calls.SealAudits(0, randomness=RANDOM), "randomness", DIGEST, None),
-    (make_last, calls.SealClosing(randomness=RANDOM), "randomness", DIGEST, None),
+    (make_starting, calls.DrawStart(randomness=RANDOM), "randomness", DIGEST, None),
+    (make_undealt, calls.DrawRound(0, randomness=RANDOM), "randomness", DIGEST, None),
+    (make_closed, calls.DrawAudits(0, randomness=RANDOM), "randomness", DIGEST, None),
+    (make_last, calls.DrawClosing(randomness=RANDOM), "randomness", DIGEST, None),
     (make_open, calls.AnswerContest(0), "is_hashing", False, "ProofInvalid"),
     (make_open, calls.BringLeaf(1), "is_right", False, "ProofInvalid"),
     (make_open, ASK, "is_signed", False, "StatementUnknown"),
     (make_open, ASK, "signer", solver(0), "StatementUnknown"),
-    (make_open, ASK, "is_leaf", False, "LeafNotAsked"),
-    (make_open, ASK, "is_new", False, "AlreadyAsked"),
-    (make_open, calls.AnswerAsk(2), "is_fitting", False, "ProofInvalid"),
-    (make_open, calls.AnswerAsk(2), "exceeds_limits", True, None),
+    (make_open, ASK, "is_leaf", False, "LeafNotQueried"),
+    (make_open, ASK, "is_new", False, "AlreadyQueried"),
+    (make_open, calls.AnswerQuery(2), "is_fitting", False, "ProofInvalid"),
+    (make_open, calls.AnswerQuery(2), "exceeds_limits", True, None),
     (make_open, DISPUTE, "is_signed", False, "StatementUnknown"),
     (make_open, DISPUTE, "signer", solver(0), "StatementUnknown"),
     (make_open, DISPUTE, "word", VoteWord.UNSERVED, "StatementUnknown"),
@@ -179,8 +179,8 @@ def test_a_vote_or_an_opening_that_is_not_good_is_skipped_alone(
     assert held[0, 0][0].is_opened == is_fitting
 
 
-@pytest.mark.parametrize("call", [calls.AnswerAsk(2), calls.EndDispute(3), calls.BringLeaf(1)], ids=repr)
+@pytest.mark.parametrize("call", [calls.AnswerQuery(2), calls.EndDispute(3), calls.BringLeaf(1)], ids=repr)
 def test_no_call_convicts_unless_a_fact_says_so(call: GameCall) -> None:
     world = make_open()
     world.send(call, "x")
-    assert {seat.status for seat in world.state.seats.values()} == {SeatStatus.OPEN}
+    assert {seat.status for seat in world.state.seats.values()} == {SeatStatus.ACTIVE}

@@ -8,10 +8,10 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.protocol.spec.game.campaign import PASSED, REACHED, SENT, Campaign
 
 MUST_BE_REACHED = (
-    "RootPosted", "RootStood", "RootFell", "TaskStood", "ClosingDrawn", "GameClosed", "SeatFreed",
-    "VoteOpened", "EpochFreed", "PayHeld", "ContestOver STANDS", "ContestOver FALLS",
+    "RootPosted", "RootStood", "RootFell", "TaskPaused", "ClosingDrawn", "TaskClosed", "SeatFreed",
+    "VoteOpened", "EpochFreed", "PayHeld", "ContestOver HOLDS", "ContestOver FALLS",
     "settlements that owed something", "DisputeOver CLEARED", "DisputeOver CONVICTED",
-    "AskOver CONVICTED", "convicted WRONG_MERGE", "convicted DISPUTED",
+    "QueryOver CONVICTED", "convicted WRONG_MERGE", "convicted DISPUTED",
 )  # fmt: skip
 LONG = 300
 EXAMPLES = int(os.environ.get("TOUCHSTONE_GAME_EXAMPLES", "20"))

@@ -10,7 +10,7 @@ import pytest
 from tests.protocol.spec.game.simulation import make_terms, make_word
 from touchstone.protocol.spec.game import assignments, claim_status
 from touchstone.protocol.spec.game.enums import ClaimStatus, SeatRole
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import (
     CountedVote,
     GameRound,
@@ -49,7 +49,7 @@ def make_round(verifiers: int = 7, whistleblowers: int = 4, **changes: Any) -> G
 
 def make_state(game_round: GameRound, **changes: Any) -> GameState:
     terms = make_terms(**{"late_chance": 1 << 16, **changes})
-    return replace(create_game(terms, LIMITS_LOCAL, 100), rounds={0: game_round}, next_round=1)
+    return replace(create_game(terms, BOUNDS_LOCAL, 100), rounds={0: game_round}, next_round=1)
 
 
 def count(votes: Words) -> dict[int, CountedVote]:

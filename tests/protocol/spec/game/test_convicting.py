@@ -22,18 +22,18 @@ from touchstone.protocol.spec.game import bond_outcomes, compensation, convictin
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.events import SeatConvicted
-from touchstone.protocol.spec.game.purse import (
+from touchstone.protocol.spec.game.state import Fall, GameState, SlotClaim, StatementRef
+from touchstone.protocol.spec.game.vault import (
     BURNED,
     ESCROW,
     SLASHED,
-    Purse,
+    Vault,
     bond_of,
     credit_of,
     held_of,
     restitution_of,
     stake_of,
 )
-from touchstone.protocol.spec.game.state import Fall, GameState, SlotClaim, StatementRef
 from touchstone.protocol.spec.statements import VoteWord
 
 A, R, U, X = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.UNSERVED, VoteWord.ABSTAIN
@@ -41,14 +41,14 @@ FINDER, CLAIM = "finder", StatementRef(0, 0)
 
 
 def get_wei(state: GameState, *accounts: str) -> list[int]:
-    return [state.purse.get_wei(credit_of(account)) for account in accounts]
+    return [state.vault.get_wei(credit_of(account)) for account in accounts]
 
 
 def make_draft(stakes: tuple[int, ...], cap: int = 150, escrow: int = 10_000) -> Draft:
     """Solver seats with these stakes in a task with so much left to pay."""
     state = make_judged(amounts=replace(AMOUNTS, finder_cap=cap)).state
     wei = {stake_of(solver(number)): stake for number, stake in enumerate(stakes)}
-    return Draft(replace(state, purse=Purse({ESCROW: escrow, **wei})), 110)
+    return Draft(replace(state, vault=Vault({ESCROW: escrow, **wei})), 110)
 
 
 # --- Slashes ------------------------------------------------------------------------------------------------
@@ -71,12 +71,12 @@ def test_finder_and_submitter_get_a_quarter_each_at_most_rounded_down(
     """The finder up to the cap, the submitter up to what it may still have to pay. Stakes that fall together
     are one sum: rounded once, capped once."""
     draft = make_draft(stakes, cap, escrow)
-    total = draft.state.purse.compute_total()
+    total = draft.state.vault.compute_total()
     convicting.take_stakes(draft, tuple(map(solver, range(len(stakes)))), FINDER)
-    left = draft.state.purse.get_wei(SLASHED)
+    left = draft.state.vault.get_wei(SLASHED)
     assert (*get_wei(draft.state, FINDER, SUBMITTER), left) == parts
-    assert 2 * left >= sum(stakes) and draft.state.purse.compute_total() == total
-    assert draft.state.purse.get_wei(ESCROW) == escrow, "the escrow bounds the part, and does not pay it"
+    assert 2 * left >= sum(stakes) and draft.state.vault.compute_total() == total
+    assert draft.state.vault.get_wei(ESCROW) == escrow, "the escrow bounds the part, and does not pay it"
 
 
 def test_signers_that_were_convicted_before_share_in_no_fall() -> None:
@@ -85,15 +85,15 @@ def test_signers_that_were_convicted_before_share_in_no_fall() -> None:
     draft = make_draft((2_000, 2_000))
     convicting.convict(draft, solver(0), ProofKind.DELTA_LEAF, FINDER, CLAIM)
     assert draft.events[0] == SeatConvicted(solver(0), ProofKind.DELTA_LEAF, CLAIM), "told before money moves"
-    purse = draft.state.purse
-    assert (purse.get_wei(BURNED), purse.get_wei(SLASHED)) == (0, 0)
-    assert purse.get_wei(held_of(solver(0))) == 1_350
+    vault = draft.state.vault
+    assert (vault.get_wei(BURNED), vault.get_wei(SLASHED)) == (0, 0)
+    assert vault.get_wei(held_of(solver(0))) == 1_350
     before = len(draft.events)
     convicting.convict_signers(draft, (solver(0), solver(1)), FINDER, 0, [])
     closed = [event.seat for event in draft.events[before:] if isinstance(event, SeatConvicted)]
     assert closed == [solver(1)] and draft.state.falls == (Fall(0, 1, 0, owed=0, held=0),)
     assert get_wei(draft.state, FINDER, SUBMITTER) == [300, 1_000]
-    assert draft.state.purse.get_wei(BURNED) == 2 * 1_350 and not draft.state.purse.get_wei(SLASHED)
+    assert draft.state.vault.get_wei(BURNED) == 2 * 1_350 and not draft.state.vault.get_wei(SLASHED)
 
 
 @pytest.mark.parametrize(("pay", "owed", "held"), [(100, 200, 200), (675, 1_350, 1_350), (676, 1_352, 1_350)])
@@ -107,8 +107,8 @@ def test_a_fall_holds_what_undone_work_is_owed_as_far_as_the_slash_reaches(
     draft = Draft(world.state, world.block)
     convicting.convict_signers(draft, (solver(1),), FINDER, 0, [1])
     assert draft.state.falls == (Fall(0, 1, 1, owed, held),)
-    assert draft.state.purse.get_wei(restitution_of(0)) == held
-    assert draft.state.purse.get_wei(BURNED) == 1_350 - held
+    assert draft.state.vault.get_wei(restitution_of(0)) == held
+    assert draft.state.vault.get_wei(BURNED) == 1_350 - held
 
 
 # --- Pay that is made good ----------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_a_claim_earns_its_share_of_the_segments_rounded_down(segments: int, wei
 @pytest.mark.parametrize(
     ("changes", "is_found"),
     [({"joined": 0}, True), ({"joined": 1}, False), ({"status": SeatStatus.LEAVING}, True),
-     ({"status": SeatStatus.CLOSED}, False)],
+     ({"status": SeatStatus.CONVICTED}, False)],
 )  # fmt: skip
 @pytest.mark.parametrize("is_former", [False, True])
 def test_a_claimant_is_found_after_it_left_and_never_taken_for_the_next_one(
@@ -181,7 +181,7 @@ def test_lost_pay_is_burned_once(phase: RoundPhase, is_settled: bool, burned: in
     seat = replace(state.seats[solver(0)], settled=int(is_settled))
     draft = Draft(replace(state, seats={**state.seats, solver(0): seat}), 110)
     compensation.burn_lost_pay(draft, game_round, 0)
-    assert draft.state.purse.get_wei(BURNED) == burned
+    assert draft.state.vault.get_wei(BURNED) == burned
 
 
 # --- Bonds --------------------------------------------------------------------------------------------------
@@ -190,9 +190,9 @@ def test_lost_pay_is_burned_once(phase: RoundPhase, is_settled: bool, burned: in
 def test_half_of_a_lost_bond_is_for_who_answered_and_the_odd_wei_burns(
     bond: int, account: str | None, parts: tuple[int, int]
 ) -> None:
-    purse = Purse({bond_of(7): bond, bond_of(8): 5})
-    draft = Draft(replace(make_quiet_world().state, purse=purse), 110)
+    vault = Vault({bond_of(7): bond, bond_of(8): 5})
+    draft = Draft(replace(make_quiet_world().state, vault=vault), 110)
     bond_outcomes.forfeit_bond(draft, 7, account)
-    assert (*get_wei(draft.state, "a"), draft.state.purse.get_wei(BURNED)) == parts
+    assert (*get_wei(draft.state, "a"), draft.state.vault.get_wei(BURNED)) == parts
     bond_outcomes.return_bond(draft, 8, "b")
-    assert get_wei(draft.state, "b") == [5] and not draft.state.purse.get_wei(bond_of(7))
+    assert get_wei(draft.state, "b") == [5] and not draft.state.vault.get_wei(bond_of(7))

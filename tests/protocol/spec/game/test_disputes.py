@@ -44,7 +44,7 @@ def get_signer(world: Simulation, ref: StatementRef = VOTE) -> int:
 def ask(
     world: Simulation, bond: int = 40, word: VoteWord = A, by: str = "asker", **facts: bool
 ) -> str | None:
-    return world.try_send(calls.AskSigner(VOTE, word, 7, bond, **facts), by)
+    return world.try_send(calls.QueryVote(VOTE, word, 7, bond, **facts), by)
 
 
 def dispute(
@@ -58,7 +58,7 @@ def dispute(
 
 def answer_reject(world: Simulation, ask_number: int = 0) -> None:
     """The asked REJECT was false."""
-    world.send(calls.AnswerAsk(ask_number, exceeds_limits=False), "x")
+    world.send(calls.AnswerQuery(ask_number, exceeds_limits=False), "x")
 
 
 def test_a_slash_pays_no_more_than_it_has() -> None:
@@ -67,7 +67,7 @@ def test_a_slash_pays_no_more_than_it_has() -> None:
     answer_reject(world)
     assert get_credit(world, "solver0") == 500 - 125 - 125
     assert get_burned(world) == 1_000, "its pay, of the escrow"
-    world.send(calls.AskSigner(StatementRef(0, 0, 0, 1), R, 7, 40), "asker")
+    world.send(calls.QueryVote(StatementRef(0, 0, 0, 1), R, 7, 40), "asker")
     answer_reject(world, 1)
     assert get_credit(world, "solver0") == 250, "once, even if it was not all"
 
@@ -112,7 +112,7 @@ def test_a_dispute_lasts_three_answers_and_three_moves_between_at_most() -> None
     assert clock == world.block + 6 * 10
     world.jump(clock + 1)
     world.send(calls.EndDispute(0), "x")
-    assert world.get_seat("solver0").status == SeatStatus.OPEN, "what nobody proved is no fault"
+    assert world.get_seat("solver0").status == SeatStatus.ACTIVE, "what nobody proved is no fault"
 
 
 def list_undrawn(world: Simulation) -> list[int]:
@@ -126,12 +126,12 @@ def test_who_signed_a_vote_is_answerable_drawn_or_not() -> None:
     number, drawn = list_undrawn(world)[0], get_signer(world)
     assert ask(world, signer=number, word=R) is None  # type: ignore[arg-type]
     assert dispute(world, VOTE, signer=number) is None
-    assert [world.state.asks[0].seat, world.state.disputes[1].seat] == [number, number]
+    assert [world.state.queries[0].seat, world.state.disputes[1].seat] == [number, number]
     answer_reject(world)
-    assert world.state.seats[number].status == SeatStatus.CLOSED
-    assert world.state.seats[drawn].status == SeatStatus.OPEN
+    assert world.state.seats[number].status == SeatStatus.CONVICTED
+    assert world.state.seats[drawn].status == SeatStatus.ACTIVE
     assert get_credit(world, "solver0") == 0, "its word did not count, so it made nothing void"
-    assert dispute(world, VOTE, signer=number) == "SeatClosed"
+    assert dispute(world, VOTE, signer=number) == "SeatIsConvicted"
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ from tests.protocol.spec.game.test_posting import A, R, make_fall, make_judged
 from touchstone.protocol.spec.game import calls, events
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.events import GameEvent, WeiMoved
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import OUTSIDE, SLASHED
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.reducer import _FOLDS, fold
 from touchstone.protocol.spec.game.round_machine import apply
 from touchstone.protocol.spec.game.state import create_game
+from touchstone.protocol.spec.game.vault import OUTSIDE, SLASHED
 
 KINDS = [one for one in vars(events).values() if isinstance(one, type) and issubclass(one, GameEvent)]
 KINDS.remove(GameEvent)
@@ -49,17 +49,17 @@ def test_no_event_makes_money_and_nothing_stays_between_pots(play: Callable[[], 
     """The sum changes by what comes from outside or goes there. A movement is of a wei or more, to another
     pot."""
     world = play()
-    state, came = create_game(world.state.terms, LIMITS_LOCAL, START_BLOCK), 0
-    start = state.purse.compute_total()
+    state, came = create_game(world.state.terms, BOUNDS_LOCAL, START_BLOCK), 0
+    start = state.vault.compute_total()
     for block, event in world.log:
         before, state = state, fold(state, event, block)
         if isinstance(event, WeiMoved):
             assert event.wei > 0 and event.source != event.target
             came += event.wei * ((event.source == OUTSIDE) - (event.target == OUTSIDE))
         else:
-            assert state.purse == before.purse, "only movements move money"
-        assert state.purse.compute_total() == start + came
-    assert not state.purse.get_wei(SLASHED) and state.purse == world.state.purse
+            assert state.vault == before.vault, "only movements move money"
+        assert state.vault.compute_total() == start + came
+    assert not state.vault.get_wei(SLASHED) and state.vault == world.state.vault
 
 
 def make_joining(world: Simulation) -> tuple[calls.GameCall, str]:

@@ -16,17 +16,17 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import GameCall
 from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind, RoundPhase
 from touchstone.protocol.spec.game.events import (
-    AskOver,
     ContestOver,
     DisputeOver,
+    QueryOver,
     RootFell,
     RootPosted,
     RootStood,
     SeatConvicted,
     SeatLeft,
 )
-from touchstone.protocol.spec.game.purse import ESCROW, credit_of
 from touchstone.protocol.spec.game.state import StatementRef
+from touchstone.protocol.spec.game.vault import ESCROW, credit_of
 
 POINTS_A_PARTY = 2
 """Of each way of being silent, in a quick run."""
@@ -71,7 +71,7 @@ def test_the_play_has_each_kind_of_thing_in_it() -> None:
     assert not list_flaws(world, None)
     kinds = {type(call) for _, _, call in world.acts}
     missing = {
-        calls.Deposit, calls.FreeEpoch, calls.WithdrawCredit, calls.SealRound, calls.EndAsk,
+        calls.Deposit, calls.FreeEpoch, calls.WithdrawCredit, calls.DrawRound, calls.EndQuery,
     }  # fmt: skip
     everything = {one for one in vars(calls).values() if isinstance(one, type) and issubclass(one, GameCall)}
     assert everything - kinds - {GameCall} <= missing
@@ -81,8 +81,8 @@ def test_the_play_has_each_kind_of_thing_in_it() -> None:
     assert {RootPosted, RootStood, RootFell, SeatLeft} <= {type(event) for event in log}
     proofs = {event.proof for event in log if isinstance(event, SeatConvicted)}
     assert proofs >= {ProofKind.DISPUTED, ProofKind.WRONG_MERGE, ProofKind.TWO_STATEMENTS}
-    ends = {(type(one), one.outcome) for one in log if isinstance(one, ContestOver | AskOver | DisputeOver)}
-    outcomes = (GameOutcome.STANDS, GameOutcome.FALLS)
+    ends = {(type(one), one.outcome) for one in log if isinstance(one, ContestOver | QueryOver | DisputeOver)}
+    outcomes = (GameOutcome.HOLDS, GameOutcome.FALLS)
     assert {(ContestOver, one) for one in outcomes} | {(DisputeOver, GameOutcome.CLEARED)} <= ends
     assert any(game_round.late_slots for game_round in world.state.rounds.values())
 
@@ -99,12 +99,12 @@ def test_money_that_is_stuck_open_or_taken_is_seen() -> None:
         return " ".join(list_flaws(world, None))
 
     assert "open: the task is not closed" in find(is_closed=False)
-    pot, wei = credit_of("solver0"), end.state.purse.wei[credit_of("solver0")]
+    pot, wei = credit_of("solver0"), end.state.vault.wei[credit_of("solver0")]
     assert "unpaid: solver0" in find(
-        purse=replace(end.state.purse, wei={**end.state.purse.wei, pot: wei // 2})
+        vault=replace(end.state.vault, wei={**end.state.vault.wei, pot: wei // 2})
     )
-    stuck = {**end.state.purse.wei, ESCROW: 7}
-    assert "stuck" in find(purse=replace(end.state.purse, wei=stuck))
+    stuck = {**end.state.vault.wei, ESCROW: 7}
+    assert "stuck" in find(vault=replace(end.state.vault, wei=stuck))
 
 
 def test_a_stake_that_is_lost_without_a_reason_is_seen() -> None:

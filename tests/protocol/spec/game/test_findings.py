@@ -25,13 +25,13 @@ from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.calls import HandedOpening
 from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes
 from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, ProofKind, RoundPhase, SeatStatus
-from touchstone.protocol.spec.game.presets import LIMITS
-from touchstone.protocol.spec.game.purse import credit_of, held_of
+from touchstone.protocol.spec.game.presets import BOUNDS
 from touchstone.protocol.spec.game.round_machine import apply
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows, compute_escrow
 from touchstone.protocol.spec.game.terms_check import check_terms
 from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.game.vault import credit_of, held_of
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -72,19 +72,19 @@ def test_c1_the_honest_contester_of_a_poisoned_root_needs_no_leaf() -> None:
     world.jump(world.block + 11)
     world.send(calls.EndRootContest(0), "x")
     assert world.state.rounds[0].phase == RoundPhase.FALLEN
-    assert world.state.purse.get_wei(credit_of("watcher")) >= 300, "the bond comes back"
-    assert {world.state.seats[n].status for n in (solver(0), solver(1))} == {SeatStatus.CLOSED}
+    assert world.state.vault.get_wei(credit_of("watcher")) >= 300, "the bond comes back"
+    assert {world.state.seats[n].status for n in (solver(0), solver(1))} == {SeatStatus.CONVICTED}
 
 
 # --- C2: windows of one block -------------------------------------------------------------------------------
 @pytest.mark.parametrize("window", [one.name for one in fields(GameWindows)])
-@pytest.mark.parametrize("name", sorted(LIMITS))
+@pytest.mark.parametrize("name", sorted(BOUNDS))
 def test_c2_no_task_has_a_window_of_one_block(name: str, window: str) -> None:
     amounts = GameAmounts(**{one.name: TOKEN_WEI for one in fields(GameAmounts)})
     terms = make_terms(amounts=amounts)
-    short = replace(terms, windows=replace(LIMITS[name].least, **{window: 1}))
-    if getattr(LIMITS[name].least, window) > 1:
-        fault = check_terms(short, LIMITS[name])
+    short = replace(terms, windows=replace(BOUNDS[name].least, **{window: 1}))
+    if getattr(BOUNDS[name].least, window) > 1:
+        fault = check_terms(short, BOUNDS[name])
         assert fault is not None and fault.name == "WindowTooShort"
 
 
@@ -92,10 +92,10 @@ def test_c2_an_answer_has_its_whole_clock_whenever_it_is_asked_for() -> None:
     world = make_judged()
     post(world, (0, 1), (0, 1, 2))
     world.jump(163 + 720)
-    world.send(calls.AskSigner(VOTE, A, 1, 40), "asker")
+    world.send(calls.QueryVote(VOTE, A, 1, 40), "asker")
     world.jump(world.block + 10)
-    assert world.try_send(calls.EndAsk(0), "x") == "NotLate"
-    assert world.try_send(calls.AnswerAsk(0), "y") is None
+    assert world.try_send(calls.EndQuery(0), "x") == "NotLate"
+    assert world.try_send(calls.AnswerQuery(0), "y") is None
 
 
 # --- H1: a cheat's second identity plays a dispute slowly ---------------------------------------------------
@@ -104,7 +104,7 @@ def test_h1_a_slow_dispute_shields_nobody() -> None:
     world.send(calls.DisputeStatement(CLAIM, 80), "second identity")
     world.send(calls.DisputeStatement(CLAIM, 160), "whistle0")
     world.send(calls.EndDispute(1, outcome=CONVICTED), "whistle0")
-    assert world.get_seat("solver0").status == SeatStatus.CLOSED
+    assert world.get_seat("solver0").status == SeatStatus.CONVICTED
 
 
 def test_h1_losing_on_purpose_acquits_of_nothing() -> None:
@@ -113,7 +113,7 @@ def test_h1_losing_on_purpose_acquits_of_nothing() -> None:
     world.send(calls.EndDispute(0), "second identity")
     world.send(calls.DisputeStatement(CLAIM, 80), "whistle0")
     world.send(calls.EndDispute(1, outcome=CONVICTED), "whistle0")
-    assert world.get_seat("solver0").status == SeatStatus.CLOSED
+    assert world.get_seat("solver0").status == SeatStatus.CONVICTED
 
 
 # --- H2: closing over disputes, and taking one's own slash back ---------------------------------------------
@@ -124,7 +124,7 @@ def test_h2_a_task_does_not_close_over_a_dispute() -> None:
     world.send(calls.DisputeStatement(CLAIM, 80), "whistle0")
     for block in (304, 364, 884, 2_000):
         world.jump(block)
-        assert world.try_send(calls.CloseGame(), "x") == "TaskRuns"
+        assert world.try_send(calls.CloseTask(), "x") == "TaskRuns"
         assert world.try_send(calls.SettleSeat(solver(0), 0), "x") == "NotSettleable"
         assert world.try_send(calls.PayOut(solver(0)), "x") == "SeatBusy"
     assert calls.EndDispute(0) in list_upkeep(world.state, 364), "six times respond, then it is over"
@@ -138,9 +138,9 @@ def test_h2_a_full_self_challenge_loses_half_of_the_stake(finder_cap: int) -> No
     world = make_judged(amounts=replace(AMOUNTS, finder_cap=finder_cap))
     world.send(calls.DisputeStatement(CLAIM, 80), "friend")
     world.send(calls.EndDispute(0, outcome=CONVICTED), "friend")
-    purse = world.state.purse
-    back = purse.get_wei(credit_of("friend")) - 80 + purse.get_wei(credit_of(SUBMITTER))
-    assert back <= 1_000 and get_burned(world) + purse.get_wei(held_of(solver(0))) >= 1_000
+    vault = world.state.vault
+    back = vault.get_wei(credit_of("friend")) - 80 + vault.get_wei(credit_of(SUBMITTER))
+    assert back <= 1_000 and get_burned(world) + vault.get_wei(held_of(solver(0))) >= 1_000
 
 
 # --- M2: reserves copy an opened end ------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_m3_a_question_holds_the_seat_that_it_names_and_nobody_else() -> None:
     world.send(calls.DisputeStatement(VOTE, 80), "pest")
     world.jump(883)
     world.send(calls.EndDispute(0), "x")
-    world.send(calls.AskSigner(VOTE, A, 1, 40), "pest")
+    world.send(calls.QueryVote(VOTE, A, 1, 40), "pest")
     world.jump(884)
     assert world.try_send(calls.SettleSeat(solver(0), 0), "x") is None, "nor the solver of the claim"
     for i in range(5):
@@ -182,7 +182,7 @@ def test_m4_contests_do_not_replace_a_root_and_cannot_go_on_for_ever() -> None:
     for number in range(6):
         world.send(calls.EndRootContest(number), "x")
     assert world.state.rounds[0].phase == RoundPhase.POSTED
-    assert world.state.purse.get_wei(credit_of("solver2")) == 21 * 150 == get_burned(world)
+    assert world.state.vault.get_wei(credit_of("solver2")) == 21 * 150 == get_burned(world)
     world.jump(304)
     assert world.try_send(calls.OpenContest(0, 300), "pest") == "OutsideWindow"
 
@@ -209,16 +209,16 @@ DIGEST = make_word("digest")
 def test_l_a_copied_seal_seals_nothing_and_a_seal_expires() -> None:
     world = make_judged()
     proof = calls.ConvictSeat(CLAIM, ProofKind.BOUNDARY_ZERO, DIGEST)
-    world.send(calls.SealProof(DIGEST), "finder")
-    assert world.try_send(proof, "finder") == "SealMissing", "not in the same block"
+    world.send(calls.CommitProof(DIGEST), "finder")
+    assert world.try_send(proof, "finder") == "ProofNotCommitted", "not in the same block"
     world.jump(106)
-    assert world.try_send(proof, "thief") == "SealMissing"
+    assert world.try_send(proof, "thief") == "ProofNotCommitted"
     world.jump(105 + 51)
-    assert world.try_send(proof, "finder") == "SealMissing", "it has expired"
-    world.send(calls.SealProof(DIGEST), "finder")
+    assert world.try_send(proof, "finder") == "ProofNotCommitted", "it has expired"
+    world.send(calls.CommitProof(DIGEST), "finder")
     world.jump(world.block + 1)
     world.send(proof, "finder")
-    assert world.state.purse.get_wei(credit_of("finder")) == 150
+    assert world.state.vault.get_wei(credit_of("finder")) == 150
 
 
 def test_l_no_bond_sticks() -> None:
@@ -229,19 +229,19 @@ def test_l_no_bond_sticks() -> None:
     world.send(calls.EndRootContest(0), "x")
     world.send(calls.EndRootContest(1), "x")
     assert get_credit(world, "second") == 600
-    assert not [pot for pot in world.state.purse.wei if pot.kind.name in ("BOND", "SLASHED")]
+    assert not [pot for pot in world.state.vault.wei if pot.kind.name in ("BOND", "SLASHED")]
 
 
 def test_l_amounts_of_two_to_the_96_are_refused() -> None:
     for one in fields(GameAmounts):
         terms = make_terms(amounts=replace(AMOUNTS, **{one.name: 1 << 96}))
-        fault = check_terms(terms, LIMITS["local"])
+        fault = check_terms(terms, BOUNDS["local"])
         assert fault is not None and fault.name == "AmountTooLarge"
 
 
 def test_l_a_draw_has_blocks_to_be_sealed_in() -> None:
     windows = replace(make_terms().windows, delay=4, draw_grid=6, train_min=60)
-    fault = check_terms(make_terms(windows=windows), LIMITS["local"])
+    fault = check_terms(make_terms(windows=windows), BOUNDS["local"])
     assert fault is not None and fault.name == "WindowTooShort"
 
 
@@ -251,7 +251,7 @@ def test_l_a_refused_call_changes_nothing(call: calls.GameCall) -> None:
     world = make_drawn()
     before = deepcopy(world.state)
     assert world.try_send(call, "solver0") is not None and world.state == before
-    apply(world.state, calls.SealProof(DIGEST), "x", world.block)
+    apply(world.state, calls.CommitProof(DIGEST), "x", world.block)
     apply(world.state, calls.LeaveSeat(solver(0)), "solver0", world.block)
     assert world.state == before, "nor does a call that passes touch the state that it found"
 
@@ -263,5 +263,5 @@ def test_l_money_is_neither_made_nor_lost() -> None:
     world.send(calls.EndDispute(0, outcome=CONVICTED), "finder")
     world.send(calls.WithdrawCredit(), "finder")
     assert world.withdrawn == {"finder": 80 + 150}
-    total = world.state.purse.compute_total() + sum(world.withdrawn.values())
+    total = world.state.vault.compute_total() + sum(world.withdrawn.values())
     assert total == compute_escrow(world.state.terms) + sum(world.deposited.values())

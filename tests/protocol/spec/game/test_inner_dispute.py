@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from touchstone.protocol.spec.game.dispute_reducer import fold_inner
-from touchstone.protocol.spec.game.inner_dispute import AskEnding, DemandedLeaf, DisputeStage, InnerBook
+from touchstone.protocol.spec.game.inner_dispute import DemandedLeaf, DisputeStage, InnerBook, QueryEnding
 from touchstone.protocol.spec.game.log_values import NO_DRAW
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.state_headers import StateHeader
@@ -84,12 +84,16 @@ def test_asks_open_and_end() -> None:
         "asker": OPENER,
         "last_block": 70,
     }
-    book = fold_inner(InnerBook(RESPOND), "AskOpened", values, 9)
-    assert (book.asks[NAME].leaf, book.asks[NAME].clock, book.asks[NAME].ending) == (5, 70, AskEnding.OPEN)
-    assert book.asks[NAME].vote == vote and book.asks[NAME].vote.word is VoteWord.REJECT_STATE
-    assert book.asks[NAME].statement == StatementRef(1, 0, 0, 1)
-    book = fold_inner(book, "AskEnded", {"id": NAME, "ending": 2}, 12)
-    assert book.asks[NAME].ending == AskEnding.CONVICTED
+    book = fold_inner(InnerBook(RESPOND), "QueryOpened", values, 9)
+    assert (book.queries[NAME].leaf, book.queries[NAME].clock, book.queries[NAME].ending) == (
+        5,
+        70,
+        QueryEnding.OPEN,
+    )
+    assert book.queries[NAME].vote == vote and book.queries[NAME].vote.word is VoteWord.REJECT_STATE
+    assert book.queries[NAME].statement == StatementRef(1, 0, 0, 1)
+    book = fold_inner(book, "QueryEnded", {"id": NAME, "ending": 2}, 12)
+    assert book.queries[NAME].ending == QueryEnding.CONVICTED
 
 
 def test_events_of_others_change_nothing() -> None:

@@ -12,7 +12,7 @@ from touchstone.protocol.spec.game.dispute_moves import (
     is_pursued,
     list_moves,
 )
-from touchstone.protocol.spec.game.inner_dispute import AskEnding, DisputeStage, InnerAsk, InnerDispute
+from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispute, InnerQuery, QueryEnding
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.statements import Vote, VoteWord
 
@@ -77,6 +77,6 @@ def test_only_the_same_step_in_time_counts_as_pursued() -> None:
 def test_an_ask_is_answerable_up_to_its_clock() -> None:
     word = bytes(32)
     vote = Vote(word, 0, word, word, 0, word, 0, 0, 0, word, word, word, VoteWord.ACCEPT, 0)
-    ask = InnerAsk(b"a" * 32, 1 << 17, vote, 3, "asker", clock=30)
-    assert is_answerable(ask, 30) and not is_answerable(ask, 31)
-    assert not is_answerable(replace(ask, ending=AskEnding.CLEARED), 30)
+    query = InnerQuery(b"a" * 32, 1 << 17, vote, 3, "asker", clock=30)
+    assert is_answerable(query, 30) and not is_answerable(query, 31)
+    assert not is_answerable(replace(query, ending=QueryEnding.CLEARED), 30)

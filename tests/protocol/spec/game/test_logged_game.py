@@ -32,23 +32,23 @@ from touchstone.protocol.spec.game.log_values import list_bits
 from touchstone.protocol.spec.game.logged_game import Ledger, LoggedGame, start_game
 from touchstone.protocol.spec.game.logged_terms import count_contest_levels
 from touchstone.protocol.spec.game.next_block import get_next_block
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
-from touchstone.protocol.spec.game.purse import (
-    BURNED,
-    ESCROW,
-    OUTSIDE,
-    SLASHED,
-    PotKind,
-    Purse,
-    credit_of,
-    restitution_of,
-    stake_of,
-)
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.round_machine import apply, fold_all, get_state_at
 from touchstone.protocol.spec.game.rule_refusals import REMEDIES, GameRefusal
 from touchstone.protocol.spec.game.state import create_game
 from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.protocol.spec.game.upkeep import list_upkeep
+from touchstone.protocol.spec.game.vault import (
+    BURNED,
+    ESCROW,
+    OUTSIDE,
+    SLASHED,
+    PotKind,
+    Vault,
+    credit_of,
+    restitution_of,
+    stake_of,
+)
 from touchstone.protocol.spec.params import EXACT_FORMAT, LEAF_ELEMENTS, MAX_PARAMETERS
 from touchstone.protocol.spec.state_headers import OuterHeader
 from touchstone.protocol.spec.typed_data import SigningDomain
@@ -58,8 +58,8 @@ TASK = make_word("task")
 
 
 def make_ledger(wei: dict[Any, int]) -> Ledger:
-    game = create_game(make_terms(), LIMITS_LOCAL, 100)
-    return Ledger(LoggedGame(game.terms, game.limits, Purse(wei), game.root, 100), 110)
+    game = create_game(make_terms(), BOUNDS_LOCAL, 100)
+    return Ledger(LoggedGame(game.terms, game.bounds, Vault(wei), game.root, 100), 110)
 
 
 def test_money_of_a_credit_is_outside_and_all_other_pots_are_kept() -> None:
@@ -68,7 +68,7 @@ def test_money_of_a_credit_is_outside_and_all_other_pots_are_kept() -> None:
     book.move(credit_of("a"), stake_of(solver(0)), 20)
     book.move(ESCROW, credit_of("b"), 30)
     book.move(stake_of(solver(0)), BURNED, 5)
-    assert book.state.purse.wei == {ESCROW: 20, stake_of(solver(0)): 15, BURNED: 5}
+    assert book.state.vault.wei == {ESCROW: 20, stake_of(solver(0)): 15, BURNED: 5}
     assert book.events[0] == WeiMoved(OUTSIDE, stake_of(solver(0)), 20)
 
 
@@ -96,9 +96,9 @@ def test_a_slash_is_shared_as_the_machine_shares_it(slashed: int, escrow: int, h
     machine = Draft(make_ledger({SLASHED: slashed, ESCROW: escrow}).state, 110)
     take_stakes(machine, (), "finder")
     machine.move(SLASHED, restitution_of(3), held)
-    machine.move(SLASHED, BURNED, machine.state.purse.get_wei(SLASHED))
-    kept = {pot: wei for pot, wei in machine.state.purse.wei.items() if pot.kind != PotKind.CREDIT}
-    assert book.state.purse.wei == kept and not book.state.purse.get_wei(SLASHED)
+    machine.move(SLASHED, BURNED, machine.state.vault.get_wei(SLASHED))
+    kept = {pot: wei for pot, wei in machine.state.vault.wei.items() if pot.kind != PotKind.CREDIT}
+    assert book.state.vault.wei == kept and not book.state.vault.get_wei(SLASHED)
     assert all(event.target.kind != PotKind.CREDIT for event in book.events if isinstance(event, WeiMoved))
 
 
@@ -130,13 +130,13 @@ def make_posted(**changes: Any) -> dict[str, Any]:
 
 def test_a_posted_task_starts_with_its_terms_and_the_whole_escrow() -> None:
     """Accounts are compared in lower case everywhere; a signature is bound to chain, contract and task."""
-    game = start_game(make_posted(), 100, LIMITS_LOCAL, SIGNING)
+    game = start_game(make_posted(), 100, BOUNDS_LOCAL, SIGNING)
     root = compute_outer_root(OuterHeader(make_word("W"), make_word("zero")))
     domain = compute_domain(31337, SIGNING.contract, TASK)
     expected = make_terms(submitter="0x" + "ab" * 20, root=root, domain=domain, contest_levels=1)
-    assert game.terms == expected and game.purse.wei == {ESCROW: compute_escrow(expected)}
-    assert (game.root, game.stands_since, dict(game.names)) == (root, 100, {})
-    exact = start_game(make_posted(format=EXACT_FORMAT), 100, LIMITS_LOCAL, SIGNING)
+    assert game.terms == expected and game.vault.wei == {ESCROW: compute_escrow(expected)}
+    assert (game.root, game.paused_since, dict(game.names)) == (root, 100, {})
+    exact = start_game(make_posted(format=EXACT_FORMAT), 100, BOUNDS_LOCAL, SIGNING)
     assert exact.terms == replace(expected, is_exact=True)
 
 
@@ -144,8 +144,8 @@ def test_a_posted_task_starts_with_its_terms_and_the_whole_escrow() -> None:
     ("changes", "name"),
     [
         ({"windows": replace(WINDOWS_LOCAL, respond=1)}, "WindowTooShort"),
-        ({"windows": replace(WINDOWS_LOCAL, ask=1 << 40)}, "WindowTooLong"),
-        ({"amounts": replace(AMOUNTS, ask_bond=0)}, "AmountTooSmall"),
+        ({"windows": replace(WINDOWS_LOCAL, query=1 << 40)}, "WindowTooLong"),
+        ({"amounts": replace(AMOUNTS, query_bond=0)}, "AmountTooSmall"),
         ({"draws": 21}, "AmountTooLarge"),
         ({"inner_steps": 1}, "AmountTooSmall"),
     ],
@@ -156,7 +156,7 @@ def test_a_task_that_the_deployment_does_not_allow_is_refused_by_name(
 ) -> None:
     """A node asks again what the contract has asked: it stakes on what it folds."""
     with pytest.raises(GameRefusal) as refusal:
-        start_game(make_posted(**changes), 100, LIMITS_LOCAL, SIGNING)
+        start_game(make_posted(**changes), 100, BOUNDS_LOCAL, SIGNING)
     assert refusal.value.name == name
 
 

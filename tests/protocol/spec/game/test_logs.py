@@ -33,11 +33,11 @@ from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.logs import _HANDLERS, apply_log
 from touchstone.protocol.spec.game.money_book import AccountBook, MoneyBook, SettledRound, note_event
 from touchstone.protocol.spec.game.money_reasons import MoneyReason
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import REVENUE, PotKind, Purse
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.state import GameState, StatementRef, create_game
 from touchstone.protocol.spec.game.terms import EPOCH_ROUNDS, RING_ROUNDS
+from touchstone.protocol.spec.game.vault import REVENUE, PotKind, Vault
 
 ELSEWHERE = {
     "TaskPosted", "StepRootsPosted", "StepNamed", "TracePosted", "LeafDemanded", "LeavesDue", "LeafShown",
@@ -45,8 +45,8 @@ ELSEWHERE = {
 }  # fmt: skip
 """What a log of a task says that is no part of the round's state: its terms, moves inside a dispute, votes
 that were handed in again, how its shares vote."""
-OF_PURSE = {"Given"}
-"""What is read of the purse: it names no task, and whoever reads it knows the task by its pots."""
+OF_VAULT = {"Given"}
+"""What is read of the vault: it names no task, and whoever reads it knows the task by its pots."""
 
 
 @cache
@@ -60,7 +60,9 @@ def read_events() -> dict[str, set[str]]:
 
 
 # --- Plays --------------------------------------------------------------------------------------------------
-ODD = replace(AMOUNTS, solver_stake=2_003, auditor_stake=501, ask_bond=41, dispute_bond=81, contest_bond=301)
+ODD = replace(
+    AMOUNTS, solver_stake=2_003, auditor_stake=501, query_bond=41, dispute_bond=81, contest_bond=301
+)
 
 
 def send_next(world: Simulation, call: calls.GameCall, sender: str) -> None:
@@ -84,17 +86,17 @@ def play_questions() -> Simulation:
     world = make_judged((R, A, A), rounds=1, amounts=ODD)
     asked, rejected, other = (StatementRef(0, slot, 0, 0) for slot in (1, 0, 2))
     for call in (
-        calls.AskSigner(asked, A, 7, 41), calls.AnswerAsk(0), calls.AskSigner(rejected, R, 7, 41),
+        calls.QueryVote(asked, A, 7, 41), calls.AnswerQuery(0), calls.QueryVote(rejected, R, 7, 41),
         calls.DisputeStatement(rejected, 81), calls.DisputeStatement(StatementRef(0, 2), 81),
-        calls.EndDispute(2, outcome=GameOutcome.CONVICTED), calls.EndAsk(1), calls.EndDispute(3),
-        calls.AskSigner(other, A, 7, 41), calls.AnswerAsk(4, exceeds_limits=True),
-        calls.SealProof(make_word("d")),
+        calls.EndDispute(2, outcome=GameOutcome.CONVICTED), calls.EndQuery(1), calls.EndDispute(3),
+        calls.QueryVote(other, A, 7, 41), calls.AnswerQuery(4, exceeds_limits=True),
+        calls.CommitProof(make_word("d")),
     ):  # fmt: skip
         send_next(world, call, "finder")
     proof = calls.ConvictSeat(StatementRef(0, 1), ProofKind.DELTA_LEAF, make_word("d"))
     send_next(world, proof, "finder")
-    assert world.state.rounds[0].restored == {0} and not (world.state.asks or world.state.disputes)
-    assert sum(seat.status == SeatStatus.CLOSED for seat in world.state.seats.values()) == 3
+    assert world.state.rounds[0].restored == {0} and not (world.state.queries or world.state.disputes)
+    assert sum(seat.status == SeatStatus.CONVICTED for seat in world.state.seats.values()) == 3
     return world
 
 
@@ -113,7 +115,7 @@ def play_contests() -> Simulation:
     for number in (1, 2, 3):
         send_next(world, calls.EndRootContest(number), "x")
     outcomes = [event.outcome.name for _, event in world.log if isinstance(event, ContestOver)]
-    assert outcomes == ["STANDS", "STANDS", "FALLS", "MOOT"] and not world.state.contests
+    assert outcomes == ["HOLDS", "HOLDS", "FALLS", "MOOT"] and not world.state.contests
     return world
 
 
@@ -137,36 +139,36 @@ def test_the_logs_of_a_block_leave_the_state_that_the_machine_has(play: Callable
     """But for credits and seals of proofs, which the contracts keep for all tasks together. Who has won and
     lost what is the same as well."""
     world = play()
-    state = create_game(world.state.terms, LIMITS_LOCAL, START_BLOCK)
-    game = LoggedGame(state.terms, state.limits, state.purse, state.root, START_BLOCK)
+    state = create_game(world.state.terms, BOUNDS_LOCAL, START_BLOCK)
+    game = LoggedGame(state.terms, state.bounds, state.vault, state.root, START_BLOCK)
     cashier = Cashier(state)
     for block in sorted({block for block, _ in world.log}):
         game, state = tell(game, state, [event for at, event in world.log if at == block], block)
         for one in (field.name for field in fields(GameState) if field.name != "seals"):
             mine, right = getattr(game, one), getattr(state, one)
-            assert mine == keep_own(right) if one == "purse" else mine == right, (one, block, mine, right)
-        assert set(game.names.values()) == {*state.asks, *state.contests, *state.disputes}
+            assert mine == keep_own(right) if one == "vault" else mine == right, (one, block, mine, right)
+        assert set(game.names.values()) == {*state.queries, *state.contests, *state.disputes}
         cashier.take([one for one in world.log if one[0] <= block])
         assert game.money == cashier.book, block
     assert state == world.state
 
 
-def keep_own(purse: Purse) -> Purse:
-    return Purse({pot: wei for pot, wei in purse.wei.items() if pot.kind != PotKind.CREDIT})
+def keep_own(vault: Vault) -> Vault:
+    return Vault({pot: wei for pot, wei in vault.wei.items() if pot.kind != PotKind.CREDIT})
 
 
 # --- Names --------------------------------------------------------------------------------------------------
 def test_every_log_of_a_task_is_taken_or_tells_nothing_of_the_round() -> None:
     """A log that the contracts add, or a name that is misspelt, would leave a node behind without a word."""
     of_tasks = {name for name, values in read_events().items() if "task" in values}
-    assert of_tasks - set(_HANDLERS) == ELSEWHERE and set(_HANDLERS) <= of_tasks | OF_PURSE
+    assert of_tasks - set(_HANDLERS) == ELSEWHERE and set(_HANDLERS) <= of_tasks | OF_VAULT
 
 
 def test_a_log_of_another_name_changes_nothing_and_one_of_what_is_not_open_is_an_error() -> None:
-    state = create_game(make_judged().state.terms, LIMITS_LOCAL, START_BLOCK)
-    game = LoggedGame(state.terms, state.limits, state.purse, state.root, START_BLOCK)
+    state = create_game(make_judged().state.terms, BOUNDS_LOCAL, START_BLOCK)
+    game = LoggedGame(state.terms, state.bounds, state.vault, state.root, START_BLOCK)
     assert apply_log(game, "LeafShown", {"dispute": b"d"}, 200) is game
-    for name, values in (("ContestEnded", {"outcome": 4}), ("AskEnded", {"ending": 1})):
+    for name, values in (("ContestEnded", {"outcome": 4}), ("QueryEnded", {"ending": 1})):
         with pytest.raises(KeyError):
             apply_log(game, name, {"id": b"unknown", **values}, 200)
 
@@ -188,11 +190,11 @@ def test_one_log_of_many_votes_counts_each_in_its_order() -> None:
 def test_revenue_is_spent_by_its_payer_and_won_by_holders_of_shares() -> None:
     """What nobody has claimed lies in a pot of its own, of which the machine knows nothing."""
     terms = make_terms()
-    state = create_game(terms, LIMITS_LOCAL, START_BLOCK)
-    game = LoggedGame(terms, state.limits, state.purse, state.root, START_BLOCK)
+    state = create_game(terms, BOUNDS_LOCAL, START_BLOCK)
+    game = LoggedGame(terms, state.bounds, state.vault, state.root, START_BLOCK)
     game = apply_log(game, "RevenuePaid", {"payer": "payer", "wei_": 9}, START_BLOCK)
     game = apply_log(game, "RevenueClaimed", {"holder": "holder", "wei_": 5}, START_BLOCK)
-    assert game.purse.get_wei(REVENUE) == 4
+    assert game.vault.get_wei(REVENUE) == 4
     money = compute_money(game, game.money, START_BLOCK)
     assert money["payer"].sums == {MoneyReason.PAID_REVENUE: 9} and money["payer"].change == -9
     assert money["holder"].sums == {MoneyReason.REVENUE: 5} and money["holder"].change == 5
@@ -202,7 +204,7 @@ def test_rounds_are_forgotten_once_the_ring_has_gone_round() -> None:
     """Sums stay. Without it a node would keep each round of each seat for ever."""
     settled = SettledRound(START_BLOCK, {MoneyReason.AUDIT: 1})
     book = AccountBook({MoneyReason.AUDIT: 400}, {(7, index): settled for index in range(400)})
-    state, last = create_game(make_terms(), LIMITS_LOCAL, START_BLOCK), 400 // EPOCH_ROUNDS - 1
+    state, last = create_game(make_terms(), BOUNDS_LOCAL, START_BLOCK), 400 // EPOCH_ROUNDS - 1
     found = note_event(MoneyBook({"a": book}), state, EpochFreed(last), START_BLOCK).find("a")
     assert found.sums == book.sums
     assert min(index for _, index in found.rounds) == (last + 1) * EPOCH_ROUNDS - RING_ROUNDS

@@ -11,14 +11,14 @@ from touchstone.protocol.spec.game.pools import (
     choose_largest,
     find_seat,
     freeze_pool,
-    is_closed,
+    is_convicted,
     is_enough,
     is_held,
     list_unclosed,
 )
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import Purse, stake_of
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, Pool, Seat, compute_seat_id, create_game
+from touchstone.protocol.spec.game.vault import Vault, stake_of
 
 NEEDED = {
     SeatRole.SOLVER: AMOUNTS.solver_stake,
@@ -34,15 +34,15 @@ def make_state(stakes: Mapping[int, int], status: Mapping[int, SeatStatus] | Non
     }
     for number, said in (status or {}).items():
         seats[number] = replace(seats[number], status=said)
-    purse = Purse({stake_of(number): wei for number, wei in stakes.items() if wei})
-    return replace(create_game(make_terms(), LIMITS_LOCAL, 100), seats=seats, purse=purse)
+    vault = Vault({stake_of(number): wei for number, wei in stakes.items() if wei})
+    return replace(create_game(make_terms(), BOUNDS_LOCAL, 100), seats=seats, vault=vault)
 
 
 @pytest.mark.parametrize("role", SeatRole)
 def test_a_seat_sits_with_its_whole_stake_while_it_is_open(role: SeatRole) -> None:
     whole, short, leaving, closed = (compute_seat_id(role, number) for number in range(4))
     stakes = dict.fromkeys((whole, leaving, closed), NEEDED[role]) | {short: NEEDED[role] - 1}
-    state = make_state(stakes, {leaving: SeatStatus.LEAVING, closed: SeatStatus.CLOSED})
+    state = make_state(stakes, {leaving: SeatStatus.LEAVING, closed: SeatStatus.CONVICTED})
     others = set(SeatRole) - {role}
     pool = freeze_pool(state)
     assert pool.get_seats(role) == (whole,) and not any(pool.get_seats(other) for other in others)
@@ -96,20 +96,20 @@ def test_a_round_needs_the_least_of_each_role_that_was_not_convicted(
     state = make_state({number: NEEDED[role] for role, numbers in ids.items() for number in numbers})
     state = replace(state, terms=replace(state.terms, least_solvers=2))
     pool = freeze_pool(state)
-    status = dict.fromkeys((ids[role][0] for role in convicted), SeatStatus.CLOSED)
+    status = dict.fromkeys((ids[role][0] for role in convicted), SeatStatus.CONVICTED)
     left = {
         number: replace(seat, status=status.get(number, SeatStatus.LEAVING))
         for number, seat in state.seats.items()
     }
     state = replace(state, seats=left)
     assert is_enough(state, pool) == is_playable
-    assert set(status) == {number for number in left if is_closed(state, number)}
+    assert set(status) == {number for number in left if is_convicted(state, number)}
     assert list_unclosed(state, pool.solvers) == tuple(n for n in pool.solvers if n not in status)
 
 
 def test_an_account_keeps_its_seat_until_the_seat_is_paid_out() -> None:
     """One that left or was convicted is found too: else it would join a second time."""
-    status = {solver(1): SeatStatus.LEAVING, solver(2): SeatStatus.CLOSED}
+    status = {solver(1): SeatStatus.LEAVING, solver(2): SeatStatus.CONVICTED}
     state = make_state({solver(0): 2_000, solver(1): 2_000, solver(2): 0}, status)
     for number, seat in state.seats.items():
         assert find_seat(state, f"account {number}") == seat

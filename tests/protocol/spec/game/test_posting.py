@@ -22,10 +22,10 @@ from tests.protocol.spec.game.simulation import (
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import WeiMoved
-from touchstone.protocol.spec.game.purse import BURNED, PotKind
 from touchstone.protocol.spec.game.restitution import find_fall
 from touchstone.protocol.spec.game.state import Fall, StatementRef
 from touchstone.protocol.spec.game.terms import FALLS_MAX, compute_escrow
+from touchstone.protocol.spec.game.vault import BURNED, PotKind
 from touchstone.protocol.spec.statements import VoteWord
 
 A, R, U = VoteWord.ACCEPT, VoteWord.REJECT_STATE, VoteWord.UNSERVED
@@ -125,7 +125,7 @@ def test_the_eighth_fall_halts_the_task(before: int, is_halted: bool) -> None:
 def test_a_start_that_was_asked_for_is_lost_in_a_fall() -> None:
     """Else it would open a round on the root that fell."""
     world = make_judged(least_solvers=3)
-    world.send(calls.SealProof(make_word("digest")), "x")
+    world.send(calls.CommitProof(make_word("digest")), "x")
     world.jump(106)
     proof = calls.ConvictSeat(StatementRef(0, 0), ProofKind.DELTA_LEAF, make_word("digest"))
     world.send(proof, "x")
@@ -138,5 +138,5 @@ def test_a_start_that_was_asked_for_is_lost_in_a_fall() -> None:
     assert world.state.start is not None
     world.send(calls.EndRootContest(0), "x")
     world.jump(130)
-    assert world.try_send(calls.SealStart(), "x") == "NothingToSeal"
+    assert world.try_send(calls.DrawStart(), "x") == "NoDrawDue"
     assert world.state.root == world.state.terms.root

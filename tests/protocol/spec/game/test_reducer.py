@@ -19,8 +19,7 @@ from touchstone.protocol.spec.game import calls, events
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome, RoundPhase
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import ESCROW, OUTSIDE, Purse, credit_of, stake_of
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.round_machine import fold_all
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
@@ -32,6 +31,7 @@ from touchstone.protocol.spec.game.state import (
     RootContest,
     create_game,
 )
+from touchstone.protocol.spec.game.vault import ESCROW, OUTSIDE, Vault, credit_of, stake_of
 from touchstone.protocol.spec.round_seeds import compute_round_beacon, compute_round_seed
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -46,7 +46,7 @@ def test_a_node_that_folds_the_log_has_the_state_and_keeps_the_ones_before() -> 
     world.jump(3_000)
     world.send(calls.SettleSeat(solver(2), 2), "x")
     world.send(calls.PayOut(solver(2)), "x")
-    state = create_game(make_terms(rounds=5), LIMITS_LOCAL, START_BLOCK)
+    state = create_game(make_terms(rounds=5), BOUNDS_LOCAL, START_BLOCK)
     for block, event in world.log:
         kept = deepcopy(state)
         after = fold(state, event, block)
@@ -89,7 +89,7 @@ def test_a_fall_undoes_what_was_built_on_the_root_and_nothing_before() -> None:
     assert again.rounds[2].closed == 150 and again.rounds[1].phase == RoundPhase.UNDONE
 
 
-@pytest.mark.parametrize("outcome", [GameOutcome.STANDS, GameOutcome.FALLS, GameOutcome.MOOT])
+@pytest.mark.parametrize("outcome", [GameOutcome.HOLDS, GameOutcome.FALLS, GameOutcome.MOOT])
 def test_after_a_lost_contest_there_is_time_for_another(outcome: GameOutcome) -> None:
     """`respond` from the end of one that stood. A number is used once, however many contests move."""
     contests = [RootContest(number, 0, b"root", 300, "x", ContestTurn.ANSWER, clock=120) for number in (4, 5)]
@@ -99,7 +99,7 @@ def test_after_a_lost_contest_there_is_time_for_another(outcome: GameOutcome) ->
     assert state.next_number == 6 and state.contests[4].turn == ContestTurn.CONTESTER
     state = fold(state, events.ContestOver(5, outcome), 150)
     assert set(state.contests) == {4} and state.next_number == 6
-    assert state.contested_until == (160 if outcome == GameOutcome.STANDS else 107)
+    assert state.contested_until == (160 if outcome == GameOutcome.HOLDS else 107)
 
 
 def test_a_seed_deals_two_rounds_on_and_draws_each_earlier_claim_late_once() -> None:
@@ -150,7 +150,7 @@ def test_a_draft_takes_what_there_is_or_refuses_and_the_state_it_began_with_stay
     wei: int, name: str | None
 ) -> None:
     """What it logs is what it did; a movement of nothing is not logged."""
-    state = replace(make_quiet_world().state, purse=Purse({ESCROW: 9, credit_of("a"): 40}))
+    state = replace(make_quiet_world().state, vault=Vault({ESCROW: 9, credit_of("a"): 40}))
     kept, draft, facts = deepcopy(state), Draft(state, 110), dict[str, Any]()
     try:
         draft.take("a", stake_of(1), wei)

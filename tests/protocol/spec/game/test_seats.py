@@ -42,7 +42,7 @@ def test_all_numbers_of_auditors_can_be_taken() -> None:
 # --- Joining ------------------------------------------------------------------------------------------------
 def test_who_joins_and_leaves_before_a_freeze_pushes_nobody_out() -> None:
     """Accounts of one wei more join in one block, leave, are paid out and withdraw: it cost nothing, and
-    every honest solver was out for days. A task that stood still so long could be closed by anybody."""
+    every honest solver was out for days. A task that was paused so long could be closed by anybody."""
     world = make_world(solvers=4, rounds=4)
     world.plans = [flash]
     world.play()
@@ -64,7 +64,7 @@ def flash(world: Simulation) -> Iterator[tuple[str, calls.GameCall]]:
         seat = find_seat(world.state, pest)
         if seat is None and (pest, calls.JoinSeat) not in sent:
             yield pest, calls.JoinSeat(SeatRole.SOLVER, 2_001)
-        elif seat is not None and seat.status == SeatStatus.OPEN:
+        elif seat is not None and seat.status == SeatStatus.ACTIVE:
             yield pest, calls.LeaveSeat(seat.number)
         elif seat is not None:
             yield pest, calls.PayOut(seat.number)

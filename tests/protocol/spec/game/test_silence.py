@@ -1,6 +1,6 @@
 """Every single party silent in turn, from every point on: all ends, all is paid out, and nobody else loses.
 
-The task has everything in it: a false claim that is disputed, a claim that is rejected, an ask, a frivolous
+The task has everything in it: a false claim that is disputed, a claim that is rejected, an query, a frivolous
 dispute, a contest of a right root, a seat that leaves, one that joins. The points are the
 acts of a party in the play where nobody is silent: before each of them it falls silent for good.
 """
@@ -26,10 +26,10 @@ from touchstone.protocol.spec.game.claim_status import get_claim_status, get_vot
 from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import SeatConvicted, SeatSettled
 from touchstone.protocol.spec.game.pools import find_seat
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import PotKind
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.round_machine import fold_all
 from touchstone.protocol.spec.game.state import StatementRef, create_game
+from touchstone.protocol.spec.game.vault import PotKind
 from touchstone.protocol.spec.statements import VoteWord
 
 CHEAT, PEST, JOINER = "solver3", "pest", "joiner"
@@ -57,7 +57,7 @@ def _list_plans(world: Simulation) -> Iterator[tuple[str, GameCall]]:
         yield PEST, calls.OpenContest(0, 300)
         slot = now.rounds[0].merged[0]
         yield PEST, calls.DisputeStatement(StatementRef(0, slot), 80)
-        yield PEST, calls.AskSigner(StatementRef(0, slot, 0, 0), VoteWord.ACCEPT, 1, 40)
+        yield PEST, calls.QueryVote(StatementRef(0, slot, 0, 0), VoteWord.ACCEPT, 1, 40)
     for number, contest in now.contests.items():
         if contest.contester == PEST and contest.turn.name == "CONTESTER" and contest.level == 0:
             yield PEST, calls.NameChild(number, 5)
@@ -105,12 +105,12 @@ def list_points(party: str) -> tuple[int, ...]:
 def check_end(world: Simulation, silent: str | None) -> None:
     state = world.state
     assert state.is_closed, "the task has closed"
-    assert not (state.contests or state.asks or state.disputes or state.seats), "nothing is open"
-    kinds = {pot.kind for pot in state.purse.wei}
+    assert not (state.contests or state.queries or state.disputes or state.seats), "nothing is open"
+    kinds = {pot.kind for pot in state.vault.wei}
     assert kinds <= {PotKind.CREDIT, PotKind.BURNED}, "no money is stuck"
     world.withdraw_all()
-    total = world.state.purse.compute_total() + sum(world.withdrawn.values())
-    escrow = create_game(state.terms, LIMITS_LOCAL, 0).purse.compute_total()
+    total = world.state.vault.compute_total() + sum(world.withdrawn.values())
+    escrow = create_game(state.terms, BOUNDS_LOCAL, 0).vault.compute_total()
     assert total == escrow + sum(world.deposited.values()), "no money was made or lost"
     assert all(r.phase != RoundPhase.RUNNING for r in state.rounds.values())
     for account in set(PARTIES) - {silent, CHEAT, SUBMITTER, PEST}:
@@ -154,8 +154,8 @@ def test_the_play_has_everything_in_it() -> None:
     check_end(world, None)
     kinds = {type(call) for _, _, call in world.acts}
     missing = {
-        calls.Deposit, calls.FreeEpoch, calls.TopUp, calls.WithdrawCredit, calls.SealProof, calls.ConvictSeat,
-        calls.SealRound, calls.LetStand, calls.BringLeaf, calls.MarkSilent, calls.EndAsk,
+        calls.Deposit, calls.FreeEpoch, calls.TopUp, calls.WithdrawCredit, calls.CommitProof,
+        calls.ConvictSeat, calls.DrawRound, calls.LetStand, calls.BringLeaf, calls.MarkSilent, calls.EndQuery,
     }  # fmt: skip
     everything = {one for one in vars(calls).values() if isinstance(one, type) and issubclass(one, GameCall)}
     assert everything - kinds - {GameCall} <= missing
@@ -165,7 +165,7 @@ def test_the_play_has_everything_in_it() -> None:
 
 def test_who_folds_the_events_has_the_same_state() -> None:
     world = play(CHEAT, list_points(CHEAT)[1])
-    state = create_game(make_terms(rounds=5), LIMITS_LOCAL, START_BLOCK)
+    state = create_game(make_terms(rounds=5), BOUNDS_LOCAL, START_BLOCK)
     for block, event in world.log:
         state = fold_all(state, (event,), block)
     assert state == world.state

@@ -21,10 +21,10 @@ from touchstone.protocol.spec.game.enums import (
     SeatRole,
     SeatStatus,
 )
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
-from touchstone.protocol.spec.game.purse import ESCROW, Purse
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameRound, MissedPlace, Pool, compute_seat_id, create_game
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX
+from touchstone.protocol.spec.game.vault import ESCROW, Vault
 from touchstone.protocol.spec.statements import VoteWord
 
 TABLES, CONTESTS = Path("GameTables.sol"), Path("interfaces/IContests.sol")
@@ -75,9 +75,9 @@ def test_missed_places_ascend_by_round_then_slot_then_draw() -> None:
 
 
 def test_proofs_of_one_call_are_of_claims_or_of_votes_and_never_a_game() -> None:
-    """What a dispute, an ask or a contest decides cannot be brought as a proof."""
+    """What a dispute, a query or a contest decides cannot be brought as a proof."""
     assert not SOLVER_PROOFS & AUDITOR_PROOFS
-    games = {ProofKind.DISPUTED, ProofKind.ASKED, ProofKind.WRONG_MERGE}
+    games = {ProofKind.DISPUTED, ProofKind.QUERIED, ProofKind.WRONG_MERGE}
     assert set(ProofKind) - SOLVER_PROOFS - AUDITOR_PROOFS == games
 
 
@@ -91,9 +91,9 @@ def test_a_task_starts_with_the_most_that_it_can_pay_and_nothing_else(late_chanc
     """Every seat accepted in every round, and all votes of all draws, late ones where there can be any."""
     terms = make_terms(late_chance=late_chance, draws=2, rounds=3, solver_seats=4)
     votes = RANKS * 2 * AMOUNTS.audit_pay + (RANKS * AMOUNTS.late_pay if late_chance else 0)
-    state = create_game(terms, LIMITS_LOCAL, START_BLOCK)
-    assert state.purse == Purse({ESCROW: 3 * 4 * (AMOUNTS.solver_pay + votes)})
-    assert (state.root, state.stands_since, state.next_round) == (terms.root, START_BLOCK, 0)
+    state = create_game(terms, BOUNDS_LOCAL, START_BLOCK)
+    assert state.vault == Vault({ESCROW: 3 * 4 * (AMOUNTS.solver_pay + votes)})
+    assert (state.root, state.paused_since, state.next_round) == (terms.root, START_BLOCK, 0)
     assert not (state.seats or state.rounds or state.pools or state.is_halted or state.is_closed)
 
 

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import pytest
 
 from tests.protocol.spec.game.simulation import AMOUNTS, make_terms
-from touchstone.protocol.spec.game.presets import GAME_WINDOWS, LIMITS, LIMITS_12S, LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS, BOUNDS_12S, BOUNDS_LOCAL, GAME_WINDOWS
 from touchstone.protocol.spec.game.state import create_game
 from touchstone.protocol.spec.game.terms import (
     GameAmounts,
@@ -19,7 +19,7 @@ from touchstone.protocol.spec.params import TOKEN_WEI
 
 
 def get_name(terms: GameTerms) -> tuple[str, str] | None:
-    fault = check_terms(terms, LIMITS_LOCAL)
+    fault = check_terms(terms, BOUNDS_LOCAL)
     return None if fault is None else (fault.name, str(fault.expected))
 
 
@@ -28,22 +28,22 @@ def with_windows(**changes: int) -> GameTerms:
     return replace(terms, windows=replace(terms.windows, **changes))
 
 
-@pytest.mark.parametrize("name", sorted(LIMITS))
+@pytest.mark.parametrize("name", sorted(BOUNDS))
 def test_presets_pass_their_limits(name: str) -> None:
     amounts = GameAmounts(**{one.name: TOKEN_WEI for one in fields(GameAmounts)})
-    assert check_terms(make_terms(windows=GAME_WINDOWS[name], amounts=amounts), LIMITS[name]) is None
+    assert check_terms(make_terms(windows=GAME_WINDOWS[name], amounts=amounts), BOUNDS[name]) is None
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(GameWindows)])
 def test_a_window_below_the_least_is_refused(name: str) -> None:
-    least = getattr(LIMITS_LOCAL.least, name)
+    least = getattr(BOUNDS_LOCAL.least, name)
     assert get_name(with_windows(**{name: least - 1})) == ("WindowTooShort", f"{name} >= {least}")
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(GameWindows)])
 def test_a_window_beyond_the_greatest_is_refused(name: str) -> None:
-    fault = get_name(with_windows(**{name: LIMITS_LOCAL.window_max + 1}))
-    assert fault == ("WindowTooLong", f"{name} <= {LIMITS_LOCAL.window_max}")
+    fault = get_name(with_windows(**{name: BOUNDS_LOCAL.window_max + 1}))
+    assert fault == ("WindowTooLong", f"{name} <= {BOUNDS_LOCAL.window_max}")
 
 
 @pytest.mark.parametrize(
@@ -53,16 +53,16 @@ def test_a_window_beyond_the_greatest_is_refused(name: str) -> None:
         ({"train_min": 38}, "train_min >= delay + draw_grid + audit_max + post (39)"),
         (
             {"delay": 4, "draw_grid": 6, "train_min": 46},
-            "audit_max / 3 >= delay + draw_grid + seal_margin (11)",
+            "audit_max / 3 >= delay + draw_grid + draw_margin (11)",
         ),
         ({"dispute": 183}, "dispute >= 6 audit_max + least respond (184)"),
-        ({"train_max": 160, "ask": 9999}, "dispute >= until the next round's draw (206)"),
-        ({"ask": 695}, "ask >= six rounds (696)"),
+        ({"train_max": 160, "query": 9999}, "dispute >= until the next round's draw (206)"),
+        ({"query": 695}, "query >= six rounds (696)"),
     ],
 )  # fmt: skip
 def test_windows_must_fit_into_one_another(changes: dict[str, int], rule: str) -> None:
     assert get_name(with_windows(**changes)) == ("WindowTooShort", rule)
-    fits = {"train_max": 40, "train_min": 39, "dispute": 184, "ask": 696}
+    fits = {"train_max": 40, "train_min": 39, "dispute": 184, "query": 696}
     for name, least in fits.items():
         assert get_name(with_windows(**{name: least})) is None
 
@@ -71,7 +71,7 @@ def test_the_next_draw_comes_within() -> None:
     assert compute_late_reach(make_terms().windows) == 30 + 6 + 80 + 10
 
 
-BONDS = ("contest_bond", "ask_bond", "dispute_bond")
+BONDS = ("contest_bond", "query_bond", "dispute_bond")
 
 
 @pytest.mark.parametrize("name", BONDS)
@@ -96,16 +96,16 @@ def test_a_contest_fits_into_the_window_of_its_root() -> None:
 @pytest.mark.parametrize("name", [one.name for one in fields(GameAmounts) if one.name not in BONDS])
 def test_amounts_beyond_the_greatest_are_refused(name: str) -> None:
     for wei, expected in ((1 << 90, None), ((1 << 90) + 1, "AmountTooLarge")):
-        fault = check_terms(make_terms(amounts=replace(AMOUNTS, **{name: wei})), LIMITS_LOCAL)
+        fault = check_terms(make_terms(amounts=replace(AMOUNTS, **{name: wei})), BOUNDS_LOCAL)
         assert (None if fault is None else fault.name) == expected
 
 
-@pytest.mark.parametrize("name", ["contest_bond", "ask_bond", "dispute_bond", "solver_stake"])
+@pytest.mark.parametrize("name", ["contest_bond", "query_bond", "dispute_bond", "solver_stake"])
 def test_a_bond_of_one_wei_is_refused_where_wei_are_worth_something(name: str) -> None:
     """Findings, H2."""
     terms = make_terms(windows=GAME_WINDOWS["12s"])
     amounts = GameAmounts(**{one.name: TOKEN_WEI for one in fields(GameAmounts)})
-    fault = check_terms(replace(terms, amounts=replace(amounts, **{name: 1})), LIMITS_12S)
+    fault = check_terms(replace(terms, amounts=replace(amounts, **{name: 1})), BOUNDS_12S)
     assert fault is not None and (fault.name, fault.expected) == ("AmountTooSmall", f"{name} >= {TOKEN_WEI}")
 
 
@@ -118,15 +118,15 @@ def test_a_bond_of_one_wei_is_refused_where_wei_are_worth_something(name: str) -
     ],
 )  # fmt: skip
 def test_numbers_out_of_range_are_refused(changes: dict[str, int]) -> None:
-    assert check_terms(make_terms(**changes), LIMITS_LOCAL) is not None
+    assert check_terms(make_terms(**changes), BOUNDS_LOCAL) is not None
 
 
 def test_without_late_audits_no_whistleblower_is_needed() -> None:
-    assert check_terms(make_terms(late_chance=0, least_whistleblowers=0), LIMITS_LOCAL) is None
+    assert check_terms(make_terms(late_chance=0, least_whistleblowers=0), BOUNDS_LOCAL) is None
 
 
 def test_the_escrow_covers_all_that_can_be_paid() -> None:
     terms = make_terms(rounds=3, solver_seats=4, draws=2)
     assert compute_escrow(terms) == 3 * 4 * (100 + 3 * 2 * 10 + 3 * 20)
     assert compute_escrow(replace(terms, late_chance=0)) == 3 * 4 * (100 + 60)
-    assert create_game(terms, LIMITS_LOCAL, 7).purse.compute_total() == compute_escrow(terms)
+    assert create_game(terms, BOUNDS_LOCAL, 7).vault.compute_total() == compute_escrow(terms)

@@ -11,7 +11,7 @@ import pytest
 from tests.protocol.spec.game.simulation import make_terms
 from touchstone.protocol.spec.game import timing
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
@@ -33,7 +33,7 @@ def make_round(index: int = 0, **changes: Any) -> GameRound:
 
 
 def make_state(*rounds: GameRound, **changes: Any) -> GameState:
-    state = create_game(make_terms(), LIMITS_LOCAL, 100)
+    state = create_game(make_terms(), BOUNDS_LOCAL, 100)
     held = {one.index: one for one in rounds}
     return replace(state, rounds=held, next_round=len(held), **changes)
 
@@ -57,20 +57,20 @@ def test_a_round_closes_with_the_first_reason_to(changes: dict[str, Any], block:
 
 
 @pytest.mark.parametrize(
-    ("closed", "seal_blocks", "window"),
+    ("closed", "header_blocks", "window"),
     [(102, 200, (105, 111)), (103, 200, (105, 112)), (104, 200, (107, 113)), (103, 3, (105, 107))],
 )
-def test_a_draw_is_sealed_behind_its_grid_block_and_before_reserves_count(
-    closed: int, seal_blocks: int, window: tuple[int, int]
+def test_a_draw_is_recorded_behind_its_grid_block_and_before_reserves_count(
+    closed: int, header_blocks: int, window: tuple[int, int]
 ) -> None:
     """The grid has every second block, the first of them a block after the close. A header is provable for
-    `seal_blocks` only."""
-    state = make_state(limits=replace(LIMITS_LOCAL, seal_blocks=seal_blocks))
+    `header_blocks` only."""
+    state = make_state(bounds=replace(BOUNDS_LOCAL, header_blocks=header_blocks))
     assert timing.compute_draw_window(state, closed) == window
     assert window[1] < timing.compute_reserve_block(state, closed) == closed + 10
     game_round = make_round(closed=closed)
-    assert [timing.is_unsealed(state, game_round, window[1] + more) for more in (0, 1)] == [False, True]
-    assert not timing.is_unsealed(state, replace(game_round, seed=b"seed"), 999)
+    assert [timing.is_draw_missed(state, game_round, window[1] + more) for more in (0, 1)] == [False, True]
+    assert not timing.is_draw_missed(state, replace(game_round, seed=b"seed"), 999)
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_a_signer_is_asked_from_the_seal_until_ask_after_the_last_vote(
     ref: StatementRef, changes: dict[str, Any], until: int | None
 ) -> None:
     state = make_state(make_round(**changes))
-    assert timing.get_ask_until(state, ref) == until
+    assert timing.get_query_until(state, ref) == until
     if until is None:
         return
     votes_until = until - 720
-    clocks = [timing.compute_ask_clock(state, ref, votes_until + more) for more in (-50, 0, 1, 720)]
+    clocks = [timing.compute_query_clock(state, ref, votes_until + more) for more in (-50, 0, 1, 720)]
     assert clocks == [votes_until + 10, votes_until + 10, votes_until + 11, until + 10], "no answer to copy"
 
 
@@ -116,7 +116,7 @@ def test_a_signer_is_asked_from_the_seal_until_ask_after_the_last_vote(
     ],
 )  # fmt: skip
 def test_a_task_is_over_when_no_round_is_to_come(changes: dict[str, Any], block: int, is_over: bool) -> None:
-    """Three rounds; it stands since block 100. A start is alive for `seal_blocks` after its beacon's."""
+    """Three rounds; it paused since block 100. A start is alive for `header_blocks` after its beacon's."""
     state = replace(make_state(), **changes)
     assert timing.is_over(state, block) == is_over
     live = replace(state, rounds={0: make_round(phase=RoundPhase.FALLEN, closed=103)})
@@ -152,7 +152,7 @@ def test_late_audits_are_due_while_a_claim_can_still_be_disputed(
 @pytest.mark.parametrize(
     ("changes", "block", "from_block"),
     [
-        ({}, 200, 180), ({"stands_since": 190}, 200, 190), ({}, 350, 180), ({}, 351, None),
+        ({}, 200, 180), ({"paused_since": 190}, 200, 190), ({}, 350, 180), ({}, 351, None),
         ({"start": PendingStart(2, 199)}, 200, None),
         ({"start": PendingStart(2, 199), "is_halted": True}, 200, 180),
     ],
@@ -162,7 +162,7 @@ def test_the_closing_seed_counts_from_the_last_merge_or_when_the_task_came_to_st
 ) -> None:
     """Rounds closed in 103 and 150. With a start alive the next round's seed draws them."""
     rounds = (make_round(0, **CLAIMED), make_round(1, **{**CLAIMED, "closed": 150}))
-    state = replace(make_state(*rounds), stands_since=160)
+    state = replace(make_state(*rounds), paused_since=160)
     assert timing.get_closing_from(replace(state, **changes), block) == from_block
     running = replace(state, rounds={**state.rounds, 2: make_round(2)}, **changes)
     assert timing.get_closing_from(running, block) is None

@@ -49,7 +49,7 @@ def test_rounds_before_fees_are_taken_by_hand() -> None:
     terms = make_terms(windows=WINDOWS_12S, solver_seats=4, least_verifiers=8, draws=2)
     assert count_pending_rounds(terms, 250) == 16 + 44 + 2
     assert count_pending_draws(terms, VERIFIER, 250) == 62 * 3
-    assert count_pending_rounds(make_terms(windows=replace(WINDOWS_12S, ask=9_000)), 250) == 16 + 52 + 2
+    assert count_pending_rounds(make_terms(windows=replace(WINDOWS_12S, query=9_000)), 250) == 16 + 52 + 2
     assert count_pending_rounds(make_terms(windows=replace(WINDOWS_12S, dispute=99_000)), 250) == 128
 
 

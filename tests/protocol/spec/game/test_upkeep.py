@@ -6,15 +6,15 @@ import pytest
 
 from touchstone.protocol.spec.game.calls import (
     DisputeStatement,
+    DrawAudits,
+    DrawStart,
     GameCall,
     LetStand,
     PayOut,
-    SealAudits,
-    SealStart,
     StartRounds,
 )
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
-from touchstone.protocol.spec.game.presets import LIMITS_LOCAL, WINDOWS_LOCAL
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.state import (
     GameRound,
     GameState,
@@ -43,7 +43,7 @@ def make_state(count: int) -> GameState:
     terms = GameTerms(
         "0x" + "00" * 20, b"\1" * 32, b"\2" * 32, 40, 8, 1, 0, 64, 1, 3, 0, 1, False, WINDOWS_LOCAL, amounts
     )
-    state = create_game(terms, LIMITS_LOCAL, 5)
+    state = create_game(terms, BOUNDS_LOCAL, 5)
     numbers = [compute_seat_id(SeatRole.VERIFIER, i) for i in range(count)]
     seats = {n: Seat(n, SeatRole.VERIFIER, f"0x{n * 7919 % 65_521:040x}", 0, 0, -1, -1) for n in numbers}
     return replace(state, seats=seats)
@@ -78,7 +78,7 @@ def test_who_has_no_seat_sends_last_and_who_is_convicted_is_none() -> None:
     turns = [find_turn(state, STRANGER, LetStand(1), b) for b in range(100, 100 + 2 * 5 * OUTSIDERS_ROUNDS)]
     assert len(set(turns)) <= 3 and all(turn - b < 5 * OUTSIDERS_ROUNDS for b, turn in enumerate(turns, 100))
     number, seat = next(iter(state.seats.items()))
-    closed = replace(state, seats={**state.seats, number: replace(seat, status=SeatStatus.CLOSED)})
+    closed = replace(state, seats={**state.seats, number: replace(seat, status=SeatStatus.CONVICTED)})
     assert seat.account not in list_members(closed) and len(list_members(closed)) == 4
     nobody = replace(state, seats={})
     assert find_turn(nobody, STRANGER, LetStand(1), 77) == 77
@@ -97,7 +97,7 @@ def test_each_statement_has_a_rotation_of_its_own() -> None:
 def test_a_window_is_shared_by_halves() -> None:
     """All members have had their turn when half of it is over; whoever had it may send until the end."""
     state = replace(make_state(50), start=PendingStart(0, 700))
-    call, window = SealStart(), (701, 700 + LIMITS_LOCAL.seal_blocks)
+    call, window = DrawStart(), (701, 700 + BOUNDS_LOCAL.header_blocks)
     assert get_seal_window(state, call, 701) == window
     turns = sorted(find_turn(state, m, call, 701) for m in list_members(state))
     assert turns[0] == 701 and turns[-1] < 701 + SPREAD_BLOCKS and len(set(turns)) == SPREAD_BLOCKS
@@ -111,10 +111,10 @@ def test_a_short_window_is_not_missed() -> None:
         0, Pool((compute_seat_id(SeatRole.SOLVER, 0),)), b"", 10, 1, closed=100, phase=RoundPhase.RUNNING
     )
     state = replace(make_state(50), rounds={0: closed}, next_round=1)
-    window = get_seal_window(state, SealAudits(0), 104)
+    window = get_seal_window(state, DrawAudits(0), 104)
     assert window is not None and window[1] - window[0] < SPREAD_BLOCKS
     half = window[0] + (window[1] - window[0]) // 2
     members = (*list_members(state), STRANGER)
-    assert all(find_turn(state, member, SealAudits(0), window[0]) <= half for member in members)
-    assert get_seal_window(state, SealAudits(5), 104) is None
+    assert all(find_turn(state, member, DrawAudits(0), window[0]) <= half for member in members)
+    assert get_seal_window(state, DrawAudits(5), 104) is None
     assert get_seal_window(state, LetStand(0), 104) is None

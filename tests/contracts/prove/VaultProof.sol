@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Move, PurseChecks} from "./PurseChecks.sol";
+import {Move, VaultChecks} from "./VaultChecks.sol";
 
 /// @title What halmos alone understands. Source: its cheatcodes, `svm`.
 interface Svm {
     function enableSymbolicStorage(address target) external;
 }
 
-/// @title The inductive steps of PurseChecks from any state of the purse and the token, for halmos: `./dev prove`.
-contract PurseProof is PurseChecks {
+/// @title The inductive steps of VaultChecks from any state of the vault and the token, for halmos: `./dev prove`.
+contract VaultProof is VaultChecks {
     Svm private constant svm = Svm(address(uint160(uint256(keccak256("svm cheat code")))));
 
     function _enter() internal override {
-        svm.enableSymbolicStorage(address(purse));
+        svm.enableSymbolicStorage(address(vault));
         svm.enableSymbolicStorage(address(token));
         uint256[5] memory owed = _owed();
         for (uint256 i = 0; i < owed.length; ++i) {
             vm.assume(owed[i] <= MOST_WEI);
         }
-        vm.assume(token.balanceOf(address(purse)) <= MOST_WEI);
+        vm.assume(token.balanceOf(address(vault)) <= MOST_WEI);
         vm.assume(token.balanceOf(_account(0)) <= MOST_WEI);
         vm.assume(token.balanceOf(_account(1)) <= MOST_WEI);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {IPurse} from "./interfaces/IPurse.sol";
+import {IVault} from "./interfaces/IVault.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
@@ -9,8 +9,8 @@ import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/Reentrancy
 
 /// @title The one place where tokens lie: credits of accounts, pots of modules, and what is to be burned.
 /// @notice Tokens come in by `deposit` and go out by `withdraw` and `burn`. Everything else moves numbers, so no token is called while a rule runs.
-/// @dev Twin of `protocol/spec/game/purse.py`.
-contract Purse is IPurse, ReentrancyGuardTransient {
+/// @dev Twin of `protocol/spec/game/vault.py`.
+contract Vault is IVault, ReentrancyGuardTransient {
     using SafeERC20 for IERC20;
 
     /// @notice Where burned tokens go; not every token can be burned.
@@ -20,11 +20,11 @@ contract Purse is IPurse, ReentrancyGuardTransient {
     address private immutable _game;
     address private immutable _shares;
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc IVault
     mapping(address => uint256) public creditOf;
     /// @dev One wei more than what lies there, from the first one on: a pot that is filled and emptied is never storage that is written anew.
     mapping(bytes32 => uint256) private _pots;
-    /// @inheritdoc IPurse
+    /// @inheritdoc IVault
     uint256 public burnPending;
 
     modifier onlyModule() {
@@ -40,12 +40,12 @@ contract Purse is IPurse, ReentrancyGuardTransient {
         (_token, _game, _shares) = (token_, game, shares);
     }
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc IVault
     function isModule(address account) public view returns (bool) {
         return account == _game || account == _shares;
     }
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc IVault
     function deposit(uint256 wei_) external nonReentrant {
         if (wei_ == 0) revert NothingMoved();
         creditOf[msg.sender] += wei_;
@@ -56,7 +56,7 @@ contract Purse is IPurse, ReentrancyGuardTransient {
         if (received != wei_) revert WrongReceipt(wei_, received);
     }
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc IVault
     function withdraw() external nonReentrant {
         uint256 wei_ = creditOf[msg.sender];
         if (wei_ == 0) revert NothingMoved();
@@ -65,7 +65,7 @@ contract Purse is IPurse, ReentrancyGuardTransient {
         _token.safeTransfer(msg.sender, wei_);
     }
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc IVault
     function burn() external nonReentrant {
         uint256 wei_ = burnPending;
         if (wei_ == 0) revert NothingMoved();
@@ -74,8 +74,8 @@ contract Purse is IPurse, ReentrancyGuardTransient {
         _token.safeTransfer(DEAD, wei_);
     }
 
-    // Moves ---------------------------------------------------------------------------------------------------------
-    /// @inheritdoc IPurse
+    // Moves
+    /// @inheritdoc IVault
     function take(address account, bytes32 pot, uint256 wei_) external onlyModule {
         uint256 held = creditOf[account];
         if (held < wei_) revert IRefusals.CreditTooSmall(account, wei_, held);
@@ -84,7 +84,7 @@ contract Purse is IPurse, ReentrancyGuardTransient {
         emit Taken(account, pot, wei_);
     }
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc IVault
     function give(bytes32 pot, address account, uint256 wei_) external onlyModule {
         if (wei_ == 0) return;
         _takeOut(pot, wei_);
@@ -92,7 +92,7 @@ contract Purse is IPurse, ReentrancyGuardTransient {
         emit Given(pot, account, wei_);
     }
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc IVault
     function move(bytes32 from, bytes32 to, uint256 wei_) external onlyModule {
         if (wei_ == 0) return;
         _takeOut(from, wei_);
@@ -100,7 +100,7 @@ contract Purse is IPurse, ReentrancyGuardTransient {
         emit Moved(from, to, wei_);
     }
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc IVault
     function discard(bytes32 pot, uint256 wei_) external onlyModule {
         if (wei_ == 0) return;
         _takeOut(pot, wei_);
@@ -120,13 +120,13 @@ contract Purse is IPurse, ReentrancyGuardTransient {
         _pots[pot] = held + wei_ + (held == 0 ? 1 : 0);
     }
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc IVault
     function potOf(bytes32 pot) public view returns (uint256) {
         uint256 held = _pots[pot];
         return held == 0 ? 0 : held - 1;
     }
 
-    /// @inheritdoc IPurse
+    /// @inheritdoc IVault
     function token() external view returns (address) {
         return address(_token);
     }

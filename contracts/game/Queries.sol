@@ -10,46 +10,46 @@ import {GameTerms, Proof, SeatStatus, StatementRef} from "./GameTypes.sol";
 import {Module, Modules} from "./Module.sol";
 import {QuestionModule} from "./QuestionModule.sol";
 import {SignedVote} from "./StatementTypes.sol";
-import {IAsks} from "./interfaces/IAsks.sol";
+import {IQueries} from "./interfaces/IQueries.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
 
-/// @title ASK. Twin of `protocol/spec/game/asks.py`.
-/// @dev An ask is one word; what it is about is in its id. An honest signer can always answer: the leaf exists, it has both states, and what it needs of
+/// @title QUERY. Twin of `protocol/spec/game/queries.py`.
+/// @dev A query is one word; what it is about is in its id. An honest signer can always answer: the leaf exists, it has both states, and what it needs of
 /// others (the schedule) is under a root that every node checks before it joins.
-contract Asks is QuestionModule, IAsks {
+contract Queries is QuestionModule, IQueries {
     constructor(Modules memory modules) Module(modules) {}
 
-    // Asking ----------------------------------------------------------------------------------------------------------
-    /// @inheritdoc IAsks
-    function ask(TaskId task, SignedVote calldata signed, uint32 leaf, uint256 bondLimitWei)
+    // Opening (11.2)
+    /// @inheritdoc IQueries
+    function queryVote(TaskId task, SignedVote calldata signed, uint32 leaf, uint256 bondLimitWei)
         external
         returns (bytes32 id)
     {
         GameTerms storage terms = _tasks[task].terms;
-        _requireAskable(terms, signed.vote.word, signed.vote.namedLeaf, leaf);
+        _requireQueryable(terms, signed.vote.word, signed.vote.namedLeaf, leaf);
         (Statement memory statement, bytes32 hash) = _readBareVote(task, signed);
         _requireAccused(statement);
         uint256 votesUntil = statement.from + 2 * uint256(terms.windows.auditMax);
-        _requireWindow(0, votesUntil + terms.windows.ask);
+        _requireWindow(0, votesUntil + terms.windows.query);
         id = _idOf(task, hash, leaf, statement.seat, msg.sender);
-        if (_asks[id].lastBlock != 0) revert AlreadyAsked(id);
+        if (_queries[id].lastBlock != 0) revert AlreadyQueried(id);
         (uint256 bonds, uint256 bondWei) = _openQuestion(task, statement.seat, statement.ref.round, bondLimitWei);
         // The answer shows both end roots: nobody has to give it while a reserve could copy them into a vote.
         uint256 lastBlock = _max(block.number, votesUntil) + terms.windows.respond;
-        _asks[id] = OpenAsk(uint64(lastBlock), uint64(bonds));
-        emit AskOpened(task, statement.seat, id, signed.vote, leaf, msg.sender, bondWei, lastBlock);
+        _queries[id] = OpenQuery(uint64(lastBlock), uint64(bonds));
+        emit QueryOpened(task, statement.seat, id, signed.vote, leaf, msg.sender, bondWei, lastBlock);
     }
 
     /// @dev A REJECT is asked about the leaf that it names: one that names none that exists is proven false (`Evidence`).
-    function _requireAskable(GameTerms storage terms, Statements.Word word, uint32 named, uint32 leaf)
+    function _requireQueryable(GameTerms storage terms, Statements.Word word, uint32 named, uint32 leaf)
         private
         view
     {
         bool isReject = word == Statements.Word.REJECT_STATE;
-        bool isAsked = isReject || word == Statements.Word.ACCEPT;
-        if (!isAsked || terms.format == EXACT_FORMAT) revert IRefusals.WordNotAsked(uint256(word));
+        bool isQueried = isReject || word == Statements.Word.ACCEPT;
+        if (!isQueried || terms.format == EXACT_FORMAT) revert IRefusals.WordNotQueried(uint256(word));
         bool isLeaf = leaf < PositionalMerkle.tensorLeafCount(terms.parameterCount);
-        if (!isLeaf || isReject && leaf != named) revert LeafNotAsked(leaf);
+        if (!isLeaf || isReject && leaf != named) revert LeafNotQueried(leaf);
     }
 
     /// @param vote its hash
@@ -57,60 +57,60 @@ contract Asks is QuestionModule, IAsks {
         return keccak256(abi.encode(task, vote, leaf, seat, asker));
     }
 
-    // Answering -------------------------------------------------------------------------------------------------------
-    /// @inheritdoc IAsks
-    function answer(TaskId task, Question calldata question, Answer calldata shown) external {
-        (bytes32 id, OpenAsk memory open, Record storage record) = _openedOf(task, question);
-        if (record.status == SeatStatus.CLOSED) revert IRefusals.SeatClosed(question.seat);
+    // Answering (11.2)
+    /// @inheritdoc IQueries
+    function answerQuery(TaskId task, Query calldata query, Answer calldata shown) external {
+        (bytes32 id, OpenQuery memory open, Record storage record) = _openedOf(task, query);
+        if (record.status == SeatStatus.CONVICTED) revert IRefusals.SeatIsConvicted(query.seat);
         _requireWindow(0, open.lastBlock);
         GameTerms storage terms = _tasks[task].terms;
-        bool isBeyond = _isBeyond(terms, question, shown, record.account);
-        bool isAccept = question.vote.word == Statements.Word.ACCEPT;
-        _end(task, question, id, open.bonds, isBeyond == isAccept ? Ending.CONVICTED : Ending.CLEARED);
+        bool exceedsLimits = _exceedsLimits(terms, query, shown, record.account);
+        bool isAccept = query.vote.word == Statements.Word.ACCEPT;
+        _end(task, query, id, open.bonds, exceedsLimits == isAccept ? Ending.CONVICTED : Ending.CLEARED);
     }
 
-    /// @inheritdoc IAsks
-    function endAsk(TaskId task, Question calldata question) external {
-        (bytes32 id, OpenAsk memory open, Record storage record) = _openedOf(task, question);
-        bool isClosed = record.status == SeatStatus.CLOSED;
-        if (!isClosed && block.number <= open.lastBlock) {
+    /// @inheritdoc IQueries
+    function endQuery(TaskId task, Query calldata query) external {
+        (bytes32 id, OpenQuery memory open, Record storage record) = _openedOf(task, query);
+        bool isConvicted = record.status == SeatStatus.CONVICTED;
+        if (!isConvicted && block.number <= open.lastBlock) {
             revert IRefusals.NotLate(open.lastBlock, block.number);
         }
-        _end(task, question, id, open.bonds, isClosed ? Ending.MOOT : Ending.CONVICTED);
+        _end(task, query, id, open.bonds, isConvicted ? Ending.MOOT : Ending.CONVICTED);
     }
 
-    /// @dev While an ask is open its seat cannot be paid out, so the record is the signer's.
-    function _openedOf(TaskId task, Question calldata question)
+    /// @dev While a query is open its seat cannot be paid out, so the record is the signer's.
+    function _openedOf(TaskId task, Query calldata query)
         private
         view
-        returns (bytes32 id, OpenAsk memory open, Record storage record)
+        returns (bytes32 id, OpenQuery memory open, Record storage record)
     {
-        id = idOf(task, question);
-        open = _asks[id];
+        id = idOf(task, query);
+        open = _queries[id];
         if (open.lastBlock == 0) revert IRefusals.NothingOpen(id);
-        record = _tasks[task].seatAt[question.seat];
+        record = _tasks[task].seatAt[query.seat];
     }
 
-    function _end(TaskId task, Question calldata question, bytes32 id, uint256 bonds, Ending ending) private {
-        delete _asks[id];
-        (uint256 seat, Statements.Vote memory vote) = (question.seat, question.vote);
-        emit AskEnded(task, seat, id, ending);
+    function _end(TaskId task, Query calldata query, bytes32 id, uint256 bonds, Ending ending) private {
+        delete _queries[id];
+        (uint256 seat, Statements.Vote memory vote) = (query.seat, query.vote);
+        emit QueryEnded(task, seat, id, ending);
         if (ending == Ending.CLEARED) {
             _forfeitBond(task, seat, vote.round, bonds, _tasks[task].seatAt[seat].account);
             return;
         }
-        _returnBond(task, seat, vote.round, bonds, question.asker);
+        _returnBond(task, seat, vote.round, bonds, query.asker);
         if (ending == Ending.MOOT) return;
         StatementRef memory ref = StatementRef(vote.round, vote.slot, vote.draw, vote.rank);
-        settlement.punish(task, seat, question.asker, Proof.ASKED, ref);
+        settlement.punish(task, seat, query.asker, Proof.QUERIED, ref);
     }
 
-    // Comparing -------------------------------------------------------------------------------------------------------
+    // Comparing (6, 11.2)
     /// @dev Whether the claim's leaf lies beyond the limits from the signer's own. Two ends that are one state lie nowhere beyond, whatever is in them;
     /// an end of the claim with step numbers of another place lies beyond.
-    function _isBeyond(
+    function _exceedsLimits(
         GameTerms storage terms,
-        Question calldata question,
+        Query calldata query,
         Answer calldata shown,
         address account
     ) private view returns (bool) {
@@ -121,19 +121,19 @@ contract Asks is QuestionModule, IAsks {
             shown.sealSalt
         );
         // The end leaf has one preimage. Whether it is the claim's is another proof's matter (`Evidence.proveVoteLeaf`).
-        if (!Statements.fits(question.vote, ends, shown.solver, account)) {
+        if (!Statements.fits(query.vote, ends, shown.solver, account)) {
             revert IRefusals.ProofInvalid("ends");
         }
-        if (!_isInPlace(terms, question.vote, shown.ownEnd, shown.ownEnd)) {
+        if (!_isInPlace(terms, query.vote, shown.ownEnd, shown.ownEnd)) {
             revert IRefusals.ProofInvalid("steps");
         }
         uint256 count = PositionalMerkle.tensorLeafCount(terms.parameterCount);
-        _requireLeaves(shown.claimedEnd, shown.claimed, question.leaf, count);
+        _requireLeaves(shown.claimedEnd, shown.claimed, query.leaf, count);
         if (ends.claimEndRoot == ends.ownEndRoot) return false;
-        _requireLeaves(shown.ownEnd, shown.own, question.leaf, count);
-        _requireSchedule(terms, question.vote, shown.learningRateSum, shown.schedulePath);
-        return !_isInPlace(terms, question.vote, shown.claimedEnd, shown.ownEnd)
-            || Tolerance.isLeafBeyond(
+        _requireLeaves(shown.ownEnd, shown.own, query.leaf, count);
+        _requireSchedule(terms, query.vote, shown.learningRateSum, shown.schedulePath);
+        return !_isInPlace(terms, query.vote, shown.claimedEnd, shown.ownEnd)
+            || Tolerance.doesLeafExceed(
             _leafOf(shown.claimed), _leafOf(shown.own), terms.limits, shown.learningRateSum
         );
     }
@@ -185,23 +185,23 @@ contract Asks is QuestionModule, IAsks {
         return Tolerance.Leaf(leaves.weights.data, leaves.firstMoment.data, leaves.secondMoment.data);
     }
 
-    // Views -----------------------------------------------------------------------------------------------------------
-    /// @inheritdoc IAsks
-    function idOf(TaskId task, Question calldata question) public pure returns (bytes32) {
-        return _idOf(task, Statements.hash(question.vote), question.leaf, question.seat, question.asker);
+    // Views
+    /// @inheritdoc IQueries
+    function idOf(TaskId task, Query calldata query) public pure returns (bytes32) {
+        return _idOf(task, Statements.hash(query.vote), query.leaf, query.seat, query.asker);
     }
 
-    /// @inheritdoc IAsks
-    function askOf(bytes32 id) external view returns (uint256 lastBlock, uint256 bonds) {
-        OpenAsk memory open = _asks[id];
+    /// @inheritdoc IQueries
+    function queryOf(bytes32 id) external view returns (uint256 lastBlock, uint256 bonds) {
+        OpenQuery memory open = _queries[id];
         return (open.lastBlock, open.bonds);
     }
 
     function _questionsOn(Record storage record) internal view override returns (uint16[9] storage) {
-        return record.asks;
+        return record.queries;
     }
 
     function _firstBondWei(TaskId task) internal view override returns (uint256) {
-        return _tasks[task].terms.amounts.askBond;
+        return _tasks[task].terms.amounts.queryBond;
     }
 }

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 /// @title The one place where tokens lie.
 /// @notice balance of the token == sum of all credits + sum of all pots + burnPending.
-interface IPurse {
+interface IVault {
     /// @notice Tokens came in.
     /// @param account whose it is
     /// @param wei_ amount in the smallest unit of the token

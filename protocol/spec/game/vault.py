@@ -67,7 +67,7 @@ def restitution_of(fall: int) -> Pot:
 
 
 @dataclass(frozen=True)
-class Purse:
+class Vault:
     """Wei by pot; a missing pot is empty."""
 
     wei: Mapping[Pot, int] = field(default_factory=dict)
@@ -81,10 +81,10 @@ class Purse:
         return sum(self.wei.values())
 
 
-def move_wei(purse: Purse, source: Pot, target: Pot, wei: int) -> Purse:
-    """Returns the purse after `wei` moved from source to target. Raises InvalidInput if the source holds
+def move_wei(vault: Vault, source: Pot, target: Pot, wei: int) -> Vault:
+    """Returns the vault after `wei` moved from source to target. Raises InvalidInput if the source holds
     less, which would be a bug, because the rules never do that."""
-    held = wei if source == OUTSIDE else purse.get_wei(source)
+    held = wei if source == OUTSIDE else vault.get_wei(source)
     if not 0 <= wei <= held:
         raise InvalidInput(
             what="a pot holds less money than is to be moved",
@@ -93,11 +93,11 @@ def move_wei(purse: Purse, source: Pot, target: Pot, wei: int) -> Purse:
             remedy="Report it: the machine's rules ask for more than there is.",
             where=f"{source.kind.name} {source.key}",
         )
-    changed = dict(purse.wei)
+    changed = dict(vault.wei)
     for pot, more_wei in ((source, -wei), (target, wei)):
         if pot == OUTSIDE:
             continue
         changed[pot] = changed.get(pot, 0) + more_wei
         if not changed[pot]:
             del changed[pot]
-    return Purse(changed)
+    return Vault(changed)

@@ -23,20 +23,20 @@ from touchstone.node.records.dispute_records import StatementKey
 from touchstone.node.records.heard_statements import KnownVote, OwnReplay
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.spec.data_trees import count_tensor_leaves
-from touchstone.protocol.spec.game.asks import ASKED_WORDS
 from touchstone.protocol.spec.game.enums import SeatStatus
-from touchstone.protocol.spec.game.inner_dispute import AskEnding
-from touchstone.protocol.spec.game.open_questions import count_open_asks
+from touchstone.protocol.spec.game.inner_dispute import QueryEnding
+from touchstone.protocol.spec.game.open_questions import count_open_queries
+from touchstone.protocol.spec.game.queries import QUERIED_WORDS
 from touchstone.protocol.spec.game.state import StatementRef
-from touchstone.protocol.spec.game.timing import get_ask_until
+from touchstone.protocol.spec.game.timing import get_query_until
 from touchstone.protocol.spec.statements import VoteWord
 
-TELLING = frozenset({AskEnding.OPEN, AskEnding.CLEARED})
+TELLING = frozenset({QueryEnding.OPEN, QueryEnding.CLEARED})
 """A query of another account makes a second one needless if it is open or was answered."""
 
 
 @dataclass(frozen=True)
-class OpenQuery:
+class PlannedQuery:
     """A vote and the leaf that its signer is to show."""
 
     statement: StatementRef
@@ -44,7 +44,7 @@ class OpenQuery:
     leaf: int
 
 
-def list_open_queries(view: View, block: int) -> Iterator[OpenQuery]:
+def list_planned_queries(view: View, block: int) -> Iterator[PlannedQuery]:
     """Yields votes of others that contradict what this node knows, and that can be queried in `block`."""
     if view.game.terms.is_exact:
         return
@@ -52,16 +52,16 @@ def list_open_queries(view: View, block: int) -> Iterator[OpenQuery]:
         for known in view.audits.list_votes(game_round.index):
             leaf = _find_leaf(view, known)
             if leaf is not None and _is_askable(view, known, block) and not _is_asked(view, known, leaf):
-                yield OpenQuery(known.ref, known.signature, leaf)
+                yield PlannedQuery(known.ref, known.signature, leaf)
 
 
 def _is_askable(view: View, known: KnownVote, block: int) -> bool:
-    seat, until = find_accused(get_now(view), known.ref, known), get_ask_until(get_now(view), known.ref)
-    is_open = seat is not None and seat.status != SeatStatus.CLOSED and seat.account != view.account
-    if not is_open or until is None or known.vote.word not in ASKED_WORDS:
+    seat, until = find_accused(get_now(view), known.ref, known), get_query_until(get_now(view), known.ref)
+    is_open = seat is not None and seat.status != SeatStatus.CONVICTED and seat.account != view.account
+    if not is_open or until is None or known.vote.word not in QUERIED_WORDS:
         return False
     # The signer need not answer while votes still count, and the vote's opening may make the query needless.
-    is_ripe = known.opening is not None or block > until - view.game.terms.windows.ask
+    is_ripe = known.opening is not None or block > until - view.game.terms.windows.query
     return is_ripe and block <= until
 
 
@@ -72,7 +72,7 @@ def _is_asked(view: View, known: KnownVote, leaf: int) -> bool:
     The other query must be about this very vote and seat. A liar may sign another vote for the same place,
     and so may an auditor that was not drawn for it."""
     seat = find_accused(get_now(view), known.ref, known)
-    asks = [one for one in get_inner(view).asks.values() if (one.vote, one.leaf) == (known.vote, leaf)]
+    asks = [one for one in get_inner(view).queries.values() if (one.vote, one.leaf) == (known.vote, leaf)]
     here = [one for one in asks if seat is not None and one.seat == seat.number]
     return any(one.asker == view.account or one.ending in TELLING for one in here)
 
@@ -122,7 +122,7 @@ class Queries:
     locks: Locks
     notify: Notify
 
-    async def ask(self, query: OpenQuery) -> None:
+    async def ask(self, query: PlannedQuery) -> None:
         """Queries the signer. The k-th open query on a seat costs k bonds."""
         view = self.get_view()
         known = _find(view, query.statement.round, query.signature)
@@ -131,12 +131,12 @@ class Queries:
         accused, ref = find_accused(get_now(view), known.ref, known), known.ref
         assert accused is not None
         async with self.locks["credit", None]:
-            count = count_open_asks(get_now(self.get_view()), accused.number)
+            count = count_open_queries(get_now(self.get_view()), accused.number)
             limit_wei = await fund_bonds(
-                self.chain, self.get_view(), count, self.get_view().game.terms.amounts.ask_bond
+                self.chain, self.get_view(), count, self.get_view().game.terms.amounts.query_bond
             )
             form = sign_form(known.vote, known.signature)
-            await self.chain.asks.ask(self.get_view().task, form, query.leaf, limit_wei)
+            await self.chain.game.query_vote(self.get_view().task, form, query.leaf, limit_wei)
         self.notify(f"round {ref.round} slot {ref.slot}: asked {known.auditor} to show leaf {query.leaf}")
 
 

@@ -3,8 +3,8 @@ pragma solidity ^0.8.28;
 
 import {GameTerms, SeatStatus} from "../../../contracts/game/GameTypes.sol";
 import {SignedVote} from "../../../contracts/game/StatementTypes.sol";
-import {IAsks} from "../../../contracts/game/interfaces/IAsks.sol";
-import {IPurse} from "../../../contracts/game/interfaces/IPurse.sol";
+import {IQueries} from "../../../contracts/game/interfaces/IQueries.sol";
+import {IVault} from "../../../contracts/game/interfaces/IVault.sol";
 import {IRefusals} from "../../../contracts/game/interfaces/IRefusals.sol";
 import {Statements} from "../../../contracts/libraries/Statements.sol";
 import {Trees} from "../Trees.sol";
@@ -28,8 +28,8 @@ abstract contract AsksWorld is StatementWorld {
         asker = person("asker");
     }
 
-    function book() internal view returns (IAsks) {
-        return IAsks(game);
+    function book() internal view returns (IQueries) {
+        return IQueries(game);
     }
 
     /// @dev To the draw of round 0, where the auditors' own ends lie so far from the claims'.
@@ -60,10 +60,10 @@ abstract contract AsksWorld is StatementWorld {
 
     function ask_(SignedVote memory vote, uint32 leaf, uint256 bondWei) internal returns (bytes32 id) {
         vm.prank(asker);
-        id = book().ask(task, vote, leaf, bondWei);
+        id = book().queryVote(task, vote, leaf, bondWei);
     }
 
-    function questionOf(SignedVote memory vote, uint32 leaf) internal view returns (IAsks.Question memory q) {
+    function questionOf(SignedVote memory vote, uint32 leaf) internal view returns (IQueries.Query memory q) {
         q.vote = vote.vote;
         (q.leaf, q.asker) = (leaf, asker);
         q.seat = uint32(signerOf(vote));
@@ -73,7 +73,7 @@ abstract contract AsksWorld is StatementWorld {
         return seatBook.seatOf(task, Statements.signer(digestOf(Statements.hash(vote.vote)), vote.r, vote.vs));
     }
 
-    function answerOf(IAsks.Question memory q) internal view returns (IAsks.Answer memory a) {
+    function answerOf(IQueries.Query memory q) internal view returns (IQueries.Answer memory a) {
         uint256 solver = seatIn(q.vote.round, q.vote.slot);
         uint256 end = q.vote.segment + 1;
         (a.claimedEnd, a.ownEnd) = (stateAt(0, solver, end), ownStateAt(0, solver, end));
@@ -85,9 +85,9 @@ abstract contract AsksWorld is StatementWorld {
         a.schedulePath = Trees.path(scheduleLeaves(count), q.vote.segment);
     }
 
-    function answer_(IAsks.Question memory q, IAsks.Answer memory a) internal {
+    function answer_(IQueries.Query memory q, IQueries.Answer memory a) internal {
         vm.prank(stranger);
-        book().answer(task, q, a);
+        book().answerQuery(task, q, a);
     }
 
     function expect(bytes4 selector) internal {
@@ -99,7 +99,7 @@ abstract contract AsksWorld is StatementWorld {
     }
 
     function isConvicted(uint256 seat) internal view returns (bool) {
-        return seatBook.seatAt(task, seat).status == SeatStatus.CLOSED;
+        return seatBook.seatAt(task, seat).status == SeatStatus.CONVICTED;
     }
 
     function assertOpen(uint256 seat, uint256 count) internal view {
@@ -108,22 +108,22 @@ abstract contract AsksWorld is StatementWorld {
     }
 }
 
-contract AsksTest is AsksWorld {
-    // Answers ---------------------------------------------------------------------------------------------------------
+contract QueriesTest is AsksWorld {
+    // Answers
     /// @dev Half of the bond to the signer, half burned.
     function _assertCleared(SignedVote memory vote, uint32 leaf) private {
         uint256 seat = signerOf(vote);
-        (uint256 before, uint256 burned) = (creditOf(seat), purse.burnPending());
+        (uint256 before, uint256 burned) = (creditOf(seat), vault.burnPending());
         bytes32 id = ask_(vote, leaf, BOND);
         assertOpen(seat, 1);
-        IAsks.Question memory q = questionOf(vote, leaf);
+        IQueries.Query memory q = questionOf(vote, leaf);
         answer_(q, answerOf(q));
         assertTrue(!isConvicted(seat), "the signer was right");
         assertEq(creditOf(seat), before + BOND / 2, "half to the signer");
-        assertEq(purse.burnPending(), burned + BOND / 2, "half burned");
-        assertEq(purse.creditOf(asker), 1000 - BOND, "the asker pays");
+        assertEq(vault.burnPending(), burned + BOND / 2, "half burned");
+        assertEq(vault.creditOf(asker), 1000 - BOND, "the asker pays");
         assertOpen(seat, 0);
-        (uint256 lastBlock,) = book().askOf(id);
+        (uint256 lastBlock,) = book().queryOf(id);
         assertEq(lastBlock, 0, "nothing is left of it");
         assertBooks();
     }
@@ -131,10 +131,10 @@ contract AsksTest is AsksWorld {
     function _assertConvicted(SignedVote memory vote, uint32 leaf) private {
         uint256 seat = signerOf(vote);
         ask_(vote, leaf, BOND);
-        IAsks.Question memory q = questionOf(vote, leaf);
+        IQueries.Query memory q = questionOf(vote, leaf);
         answer_(q, answerOf(q));
         assertTrue(isConvicted(seat), "the word was false");
-        assertEq(purse.creditOf(asker), 1000 + 120, "bond and share to the asker");
+        assertEq(vault.creditOf(asker), 1000 + 120, "bond and share to the asker");
         assertOpen(seat, 0);
         assertBooks();
     }
@@ -159,8 +159,8 @@ contract AsksTest is AsksWorld {
         play(0, 0);
         SignedVote memory vote = signed(0, 0, 0, ACCEPT);
         ask_(vote, 3, BOND);
-        IAsks.Question memory q = questionOf(vote, 3);
-        IAsks.Answer memory a = answerOf(q);
+        IQueries.Query memory q = questionOf(vote, 3);
+        IQueries.Answer memory a = answerOf(q);
         delete a.own;
         delete a.schedulePath;
         a.learningRateSum = 0;
@@ -190,8 +190,8 @@ contract AsksTest is AsksWorld {
         apartSteps = 1;
         SignedVote memory vote = signed(0, 0, 0, ACCEPT);
         ask_(vote, 3, BOND);
-        IAsks.Question memory q = questionOf(vote, 3);
-        IAsks.Answer memory a = answerOf(q);
+        IQueries.Query memory q = questionOf(vote, 3);
+        IQueries.Answer memory a = answerOf(q);
         expectInvalid("steps");
         answer_(q, a);
     }
@@ -202,8 +202,8 @@ contract AsksTest is AsksWorld {
         apartLocal = 1;
         SignedVote memory vote = signed(0, 0, 0, ACCEPT);
         ask_(vote, 3, BOND);
-        IAsks.Question memory q = questionOf(vote, 3);
-        IAsks.Answer memory a = answerOf(q);
+        IQueries.Query memory q = questionOf(vote, 3);
+        IQueries.Answer memory a = answerOf(q);
         expectInvalid("steps");
         answer_(q, a);
     }
@@ -237,43 +237,43 @@ contract AsksTest is AsksWorld {
         give(asker, 1000);
         SignedVote memory vote = signed(0, 0, 0, ACCEPT);
         ask_(vote, 1, BOND);
-        IAsks.Question memory q = questionOf(vote, 1);
-        IAsks.Answer memory a = answerOf(q);
+        IQueries.Query memory q = questionOf(vote, 1);
+        IQueries.Answer memory a = answerOf(q);
         expectInvalid("leaf");
         answer_(q, a);
     }
 
-    // Logs ------------------------------------------------------------------------------------------------------------
+    // Logs
     /// @dev The asker is another contract, whose call data say nothing: a stranger ends the ask by what was logged.
     function test_endAsk_askedByAContract_fromTheLogAlone() public {
         play(0, 0);
         Forwarder other = new Forwarder();
         token.mint(address(other), BOND);
-        other.forward(address(token), abi.encodeCall(IERC20.approve, (address(purse), BOND)));
-        other.forward(address(purse), abi.encodeCall(IPurse.deposit, (BOND)));
+        other.forward(address(token), abi.encodeCall(IERC20.approve, (address(vault), BOND)));
+        other.forward(address(vault), abi.encodeCall(IVault.deposit, (BOND)));
         SignedVote memory vote = signed(0, 0, 0, ACCEPT);
-        IAsks.Question memory q = questionOf(vote, 3);
+        IQueries.Query memory q = questionOf(vote, 3);
         q.asker = address(other);
         uint256 until = roundOf(0).closed + 2 * 30 + 10;
         vm.expectEmit(true, true, true, true, game);
-        emit IAsks.AskOpened(task, q.seat, book().idOf(task, q), vote.vote, 3, address(other), BOND, until);
-        other.forward(game, abi.encodeCall(IAsks.ask, (task, vote, 3, BOND)));
+        emit IQueries.QueryOpened(task, q.seat, book().idOf(task, q), vote.vote, 3, address(other), BOND, until);
+        other.forward(game, abi.encodeCall(IQueries.queryVote, (task, vote, 3, BOND)));
         roll(until + 1);
         vm.prank(stranger);
-        book().endAsk(task, q);
+        book().endQuery(task, q);
         assertTrue(isConvicted(q.seat), "nobody answered");
     }
 }
 
 /// @dev What a transaction costs: its calldata, and everything cold.
-contract AsksGasTest is AsksWorld {
+contract QueriesGasTest is AsksWorld {
     /// @dev Two new words (the ask, the seat's count) are 44 k of it, reading and checking the vote 60 k.
     uint256 private constant ASK_GAS = 179_000;
     uint256 private constant ANSWER_GAS = 2_000_000;
     uint256 private constant ANSWER_BYTES = 120 * 1024;
 
     SignedVote private _vote;
-    IAsks.Question private _question;
+    IQueries.Query private _question;
 
     function setUp() public override {
         super.setUp();
@@ -305,14 +305,14 @@ contract AsksGasTest is AsksWorld {
     }
 
     /// @dev The first ask on a seat: a new word for the ask and one for the seat.
-    function test_gas_ofAsk() public {
-        uint256 used = _transaction(abi.encodeCall(IAsks.ask, (task, _vote, 2, BOND)));
+    function test_gas_ofQuery() public {
+        uint256 used = _transaction(abi.encodeCall(IQueries.queryVote, (task, _vote, 2, BOND)));
         assertTrue(used <= ASK_GAS, string.concat("gas ", vm.toString(used)));
     }
 
     /// @dev The greatest tree that terms admit has 23 levels instead of these 2, and the schedule's 32 instead of 4: what that adds is added here.
     function test_gas_ofAnswer() public {
-        bytes memory data = abi.encodeCall(IAsks.answer, (task, _question, answerOf(_question)));
+        bytes memory data = abi.encodeCall(IQueries.answerQuery, (task, _question, answerOf(_question)));
         uint256 used = _transaction(data);
         uint256 deepest = (6 * 21 + 32) * 32;
         assertTrue(data.length + deepest < ANSWER_BYTES, string.concat("bytes ", vm.toString(data.length)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.28;
 
-import {Purse} from "../../../contracts/game/Purse.sol";
+import {Vault} from "../../../contracts/game/Vault.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {Vm} from "../Vm.sol";
 
@@ -24,7 +24,7 @@ contract ProofToken {
     }
 }
 
-/// @notice One call of the purse: which, by or about whom, from and to which pot.
+/// @notice One call of the vault: which, by or about whom, from and to which pot.
 struct Move {
     uint8 kind;
     uint8 account;
@@ -34,10 +34,10 @@ struct Move {
     uint256 wei_;
 }
 
-/// @title What one call may do to the purse, whatever its state: the inductive steps of the money's invariants.
+/// @title What one call may do to the vault, whatever its state: the inductive steps of the money's invariants.
 /// @dev Two accounts and two pots stand for all: a call names no more of them, and what it does not name it must leave alone. `_enter` makes the
 /// state: any at all for the prover, a reachable one for the fuzzer. The checks use `assert`: the prover looks for its panic.
-abstract contract PurseChecks {
+abstract contract VaultChecks {
     Vm internal constant vm = Vm(address(uint160(uint256(keccak256("hevm cheat code")))));
     uint8 internal constant DEPOSIT = 0;
     uint8 internal constant WITHDRAW = 1;
@@ -51,11 +51,11 @@ abstract contract PurseChecks {
     uint256 internal constant MOST_WEI = type(uint120).max;
 
     ProofToken internal token;
-    Purse internal purse;
+    Vault internal vault;
 
     function setUp() public virtual {
         token = new ProofToken();
-        purse = new Purse(IERC20(address(token)), address(this), address(0));
+        vault = new Vault(IERC20(address(token)), address(this), address(0));
     }
 
     function _enter() internal virtual;
@@ -72,19 +72,19 @@ abstract contract PurseChecks {
         require(msg.sender == address(this), "only through the checks");
         (address account, bytes32 from, bytes32 to) = (_account(m.account), _pot(m.from), _pot(m.to));
         if (m.kind < BURN || !m.byModule) vm.prank(account);
-        if (m.kind == DEPOSIT) purse.deposit(m.wei_);
-        else if (m.kind == WITHDRAW) purse.withdraw();
-        else if (m.kind == BURN) purse.burn();
-        else if (m.kind == TAKE) purse.take(account, to, m.wei_);
-        else if (m.kind == GIVE) purse.give(from, account, m.wei_);
-        else if (m.kind == MOVE) purse.move(from, to, m.wei_);
-        else purse.discard(from, m.wei_);
+        if (m.kind == DEPOSIT) vault.deposit(m.wei_);
+        else if (m.kind == WITHDRAW) vault.withdraw();
+        else if (m.kind == BURN) vault.burn();
+        else if (m.kind == TAKE) vault.take(account, to, m.wei_);
+        else if (m.kind == GIVE) vault.give(from, account, m.wei_);
+        else if (m.kind == MOVE) vault.move(from, to, m.wei_);
+        else vault.discard(from, m.wei_);
     }
 
     function _owed() internal view returns (uint256[5] memory owed) {
-        (owed[0], owed[1]) = (purse.creditOf(_account(0)), purse.creditOf(_account(1)));
-        (owed[2], owed[3]) = (purse.potOf(_pot(0)), purse.potOf(_pot(1)));
-        owed[4] = purse.burnPending();
+        (owed[0], owed[1]) = (vault.creditOf(_account(0)), vault.creditOf(_account(1)));
+        (owed[2], owed[3]) = (vault.potOf(_pot(0)), vault.potOf(_pot(1)));
+        owed[4] = vault.burnPending();
     }
 
     /// @dev Whether the call went through.
@@ -99,7 +99,7 @@ abstract contract PurseChecks {
     /// @dev Solvency: a call changes what is held by just what it changes in what is owed.
     function _checkSolvency(Move memory m) internal {
         _enter();
-        uint256 heldWei = token.balanceOf(address(purse));
+        uint256 heldWei = token.balanceOf(address(vault));
         uint256[5] memory before = _owed();
         if (!_try(m)) return;
         uint256[5] memory owed = _owed();
@@ -108,7 +108,7 @@ abstract contract PurseChecks {
             for (uint256 i = 0; i < owed.length; ++i) {
                 changeWei += owed[i] - before[i];
             }
-            assert(token.balanceOf(address(purse)) - heldWei == changeWei);
+            assert(token.balanceOf(address(vault)) - heldWei == changeWei);
         }
     }
 

@@ -5,11 +5,11 @@ import {StateHeader, StateLeaves, TaskId} from "../../Types.sol";
 import {Statements} from "../../libraries/Statements.sol";
 import {SignedVote} from "../StatementTypes.sol";
 
-/// @title ASK: the signer of an ACCEPT, or of a REJECT of that leaf, has to show one state leaf of both ends.
+/// @title QUERY: the signer of an ACCEPT, or of a REJECT of that leaf, has to show one state leaf of both ends.
 /// @notice Anybody may answer, and what an answer leads to is the same whoever brings it. The contract compares within the task's limits. An ACCEPT
 /// beyond them, a REJECT inside them, or no answer: the seat is convicted and the bond returns. Else the bond is lost: half to the signer, half burned.
-interface IAsks {
-    /// @notice How an ask ended. MOOT: the seat was convicted of something else, the bond was returned.
+interface IQueries {
+    /// @notice How a query ended. MOOT: the seat was convicted of something else, the bond was returned.
     enum Ending {
         NONE,
         CLEARED,
@@ -17,12 +17,12 @@ interface IAsks {
         MOOT
     }
 
-    /// @notice What an ask was opened with; who answers or ends it brings it again.
+    /// @notice What a query was opened with; who answers or ends it brings it again.
     /// @param vote the vote
     /// @param leaf index of the leaf in its tree
     /// @param seat of the signer
-    /// @param asker who asked
-    struct Question {
+    /// @param asker who opened it
+    struct Query {
         Statements.Vote vote;
         uint32 leaf;
         uint32 seat;
@@ -51,62 +51,62 @@ interface IAsks {
         bytes32[] schedulePath;
     }
 
-    /// @notice An ask was opened. With it anybody can answer or end it: task, vote, leaf, seat and asker are its question.
+    /// @notice A query was opened. With it anybody can answer or end it: task, vote, leaf, seat and asker are the query.
     /// @param task the task
     /// @param seat id of the seat
     /// @param id its name
     /// @param vote the vote
     /// @param leaf index of the leaf in its tree
-    /// @param asker who asked
+    /// @param asker who opened it
     /// @param bondWei the bond, in wei
     /// @param lastBlock the last block for the answer
-    event AskOpened(
+    event QueryOpened(
         TaskId indexed task, uint256 indexed seat, bytes32 id, Statements.Vote vote, uint32 leaf, address asker, uint256 bondWei, uint256 lastBlock
     );
-    /// @notice An ask has ended.
+    /// @notice A query has ended.
     /// @param task the task
     /// @param seat id of the seat
     /// @param id its name
     /// @param ending how it ended
-    event AskEnded(TaskId indexed task, uint256 indexed seat, bytes32 id, Ending ending);
+    event QueryEnded(TaskId indexed task, uint256 indexed seat, bytes32 id, Ending ending);
 
-    /// @notice The sender has asked this already.
+    /// @notice The sender has this query open already.
     /// @param id its name
-    /// @custom:remedy Wait for the answer, or end the ask once its clock has run out.
-    error AlreadyAsked(bytes32 id);
+    /// @custom:remedy Wait for the answer, or end the query once its clock has run out.
+    error AlreadyQueried(bytes32 id);
     /// @notice Nobody can be asked about this leaf.
     /// @param leaf index of the leaf in its tree
     /// @custom:remedy Ask an ACCEPT about a leaf of the state, a REJECT about the leaf that it names.
-    error LeafNotAsked(uint256 leaf);
+    error LeafNotQueried(uint256 leaf);
 
-    /// @notice Asks the signer of a vote for a leaf of both ends. The k-th open ask on a seat costs k bonds, taken from the sender's credit.
+    /// @notice Asks the signer of a vote for a leaf of both ends. The k-th open query on a seat costs k bonds, taken from the sender's credit.
     /// @param task the task
     /// @param signed the vote and its signature
     /// @param leaf index of the leaf in its tree
-    /// @param bondLimitWei the most that the sender pays; taken from its credit are k times `askBond`, where it is the k-th ask that is open on the seat
+    /// @param bondLimitWei the most that the sender pays; taken from its credit are k times `queryBond`, where it is the k-th query that is open on the seat
     /// @return id its name
-    function ask(TaskId task, SignedVote calldata signed, uint32 leaf, uint256 bondLimitWei) external returns (bytes32 id);
+    function queryVote(TaskId task, SignedVote calldata signed, uint32 leaf, uint256 bondLimitWei) external returns (bytes32 id);
 
     /// @notice Answers. Anybody may.
     /// @param task the task
-    /// @param question what the ask was opened with
+    /// @param query what the query was opened with
     /// @param shown both ends and their leaves
-    function answer(TaskId task, Question calldata question, Answer calldata shown) external;
+    function answerQuery(TaskId task, Query calldata query, Answer calldata shown) external;
 
-    /// @notice Ends an ask that was not answered in time, or whose seat was convicted meanwhile. Anybody may.
+    /// @notice Ends a query that was not answered in time, or whose seat was convicted meanwhile. Anybody may.
     /// @param task the task
-    /// @param question what the ask was opened with
-    function endAsk(TaskId task, Question calldata question) external;
+    /// @param query what the query was opened with
+    function endQuery(TaskId task, Query calldata query) external;
 
-    /// @notice Name of an ask.
+    /// @notice Name of a query.
     /// @param task the task
-    /// @param question what the ask was opened with
+    /// @param query what the query was opened with
     /// @return its name
-    function idOf(TaskId task, Question calldata question) external pure returns (bytes32);
+    function idOf(TaskId task, Query calldata query) external pure returns (bytes32);
 
-    /// @notice The last block for an answer, 0 where nothing is open; the bond is that many times `askBond`.
+    /// @notice The last block for an answer, 0 where nothing is open; the bond is that many times `queryBond`.
     /// @param id its name
     /// @return lastBlock the last block for an answer; 0: nothing is open
-    /// @return bonds the bond, in units of askBond
-    function askOf(bytes32 id) external view returns (uint256 lastBlock, uint256 bonds);
+    /// @return bonds the bond, in units of queryBond
+    function queryOf(bytes32 id) external view returns (uint256 lastBlock, uint256 bonds);
 }
