@@ -20,8 +20,8 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
 
 @pytest.fixture(scope="session")
 def players(chain: RoundChain) -> list[Player]:
-    """Two tasks, played one after the other. Both have accepted claims, and the first a seat that stays."""
-    return [play_task(chain, 14), play_task(chain, 15)]
+    """Three tasks, played one after the other. The last one goes on, so seats of it are active."""
+    return [play_task(chain, 14), play_task(chain, 15), play_task(chain, 16, steps=60)]
 
 
 @pytest.fixture
