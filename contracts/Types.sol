@@ -2,8 +2,8 @@
 pragma solidity ^0.8.28;
 
 /// @title Types that the contracts of the round share with the referee: ids, limits, states, steps and proofs.
-/// @dev Twin of `state_headers.py`, `openings.py` and `task_spec.py` in `protocol/spec`. Every struct here is static, so `abi.encode` is one 32-byte word a field:
-/// the canonical bytes of `docs/spec.md`, section 3.
+/// @dev Twin of `state_headers.py`, `openings.py` and `task_spec.py` in `protocol/spec`. Every struct here is static, so `abi.encode` is one 32-byte word a
+/// field: the canonical bytes of `docs/spec.md`, section 3.
 
 /// @notice SHA-256 of a task's canonical bytes.
 type TaskId is bytes32;

@@ -93,8 +93,8 @@ struct GameAmounts {
 /// @param leastSolvers that a round needs to open; so for verifiers and whistleblowers
 /// @param leastVerifiers see leastSolvers
 /// @param leastWhistleblowers see leastSolvers
-/// @param carryMoments 1: m, v and the local step carry over from the solver's last merged claim of the same epoch of 16 rounds, zero where there is none; 0: zero at
-/// each round
+/// @param carryMoments 1: m, v and the local step carry over from the solver's last merged claim of the same epoch of 16 rounds, zero where there is none; 0:
+/// zero at each round
 /// @param outerLearningRate float32 bits
 /// @param outerMomentum float32 bits
 /// @param windows in blocks

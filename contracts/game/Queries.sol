@@ -138,7 +138,8 @@ contract Queries is QuestionModule, IQueries {
         );
     }
 
-    /// @dev The step numbers after the segment. With moments that carry over local steps count from the solver's last merged claims: both ends then count alike.
+    /// @dev The step numbers after the segment. With moments that carry over local steps count from the solver's last merged claims: both ends then count
+    /// alike.
     function _isInPlace(
         GameTerms storage terms,
         Statements.Vote calldata vote,

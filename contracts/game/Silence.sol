@@ -27,8 +27,8 @@ abstract contract Silence is SeatSitting, VoteDraws, ISettlement {
         _retire(task, _tasks[task], seat);
     }
 
-    /// @dev Missed rounds, and no commitment since the first of them. While a contest runs, and `respond` after one was lost, no solver is silent: an honest one
-    /// does not train on a wrong root, and contests it itself where another's contest was lost.
+    /// @dev Missed rounds, and no commitment since the first of them. While a contest runs, and `respond` after one was lost, no solver is silent: an honest
+    /// one does not train on a wrong root, and contests it itself where another's contest was lost.
     function _isMissing(TaskId task, uint256 seat, Record storage record, MissedPlace[] calldata missed)
         private
         view

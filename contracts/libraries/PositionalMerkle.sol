@@ -4,8 +4,8 @@ pragma solidity ^0.8.28;
 import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Positional SHA-256 Merkle trees: a proof binds the leaf, its index, the depth and the count (docs/spec.md, section 1).
-/// @dev Twin of `merkle.py`, `merkle_ranges.py` and `merkle_sets.py` in `protocol/spec`. Libraries that sort the two children prove membership only and are unfit here: the place of a
-/// leaf is what a dispute is about. The tree is padded to a power of two with the zero word, which is therefore never a leaf.
+/// @dev Twin of `merkle.py`, `merkle_ranges.py` and `merkle_sets.py` in `protocol/spec`. Libraries that sort the two children prove membership only and are
+/// unfit here: the place of a leaf is what a dispute is about. The tree is padded to a power of two with the zero word, which is therefore never a leaf.
 /// Paths are folded in assembly: a proof of one operation has sixty levels, and the compiler's own way to hash costs more than the hashes.
 library PositionalMerkle {
     uint256 internal constant LEAF_BYTES = 1024;

@@ -8,7 +8,8 @@ import {Judge} from "./Judge.sol";
 /// @notice operation, loops, reduced loops, operands (a byte each), `selected`, the loops' sizes, then the access of the output and of each operand:
 /// role, log2 of its leaf's bytes (a byte each), buffer, size of the buffer, offset, strides, and the root where it is a constant. Integers are 8 bytes,
 /// big-endian, in two's complement.
-/// @dev Twin of `protocol/spec/program.py` and `program_codec.py`. Refuses a node only where it could not be judged: whoever joins a task has checked its whole program.
+/// @dev Twin of `protocol/spec/program.py` and `program_codec.py`. Refuses a node only where it could not be judged: whoever joins a task has checked its whole
+/// program.
 library StepNode {
     uint8 internal constant LAST_OPERATION = Judge.QUANTIZED_PRODUCT_SUM;
     // Roles of buffers whose root is not a leaf of the trace.

@@ -184,7 +184,7 @@ def summarise(cases: list[Json], dearest: Dearest) -> Json:
     return {
         "commit": max(case["later"]["dearest_commit"] for case in cases),
         "challenge": max(asked["dispute_vote"], asked["dispute_claim"]),
-        "ask": asked["ask"],
+        "query": asked["query"],
         "answer": asked["answer"],
         "settle": max(case["later"]["settle"] for case in cases),
         "per_solver": totals[False],

@@ -135,7 +135,7 @@ def measure_answer(chain: RoundChain) -> dict[str, int]:
     question = (signed[0], LEAF, VERIFIER << 16, asker.address)
     answered = play.do(asker, "Queries", "answerQuery", play.task, question, answer)
     require_event(answered, "QueryEnded", ending=1)
-    return {"ask": asked.gas, "answer": answered.gas}
+    return {"query": asked.gas, "answer": answered.gas}
 
 
 def make_question(play: Play) -> tuple[Any, Any]:

@@ -297,12 +297,12 @@ class Play:
         of votes and of claims."""
         asker = make_member("asker")
         self.fund(asker, 100 * AMOUNTS.query_bond)
-        sent: dict[str, list[Sent]] = {"ask": [], "answer": [], "dispute_vote": [], "dispute_claim": []}
+        sent: dict[str, list[Sent]] = {"query": [], "answer": [], "dispute_vote": [], "dispute_claim": []}
         for leaf in range(3):
             signed, answer = self._make_question(number, leaf)
             ask = self.do(asker, "Queries", "queryVote", self.task, signed, leaf, AMOUNTS.query_bond)
             asked = (signed[0], leaf, VERIFIER << 16 | leaf, asker.address)
-            sent["ask"].append(ask)
+            sent["query"].append(ask)
             sent["answer"].append(self.do(asker, "Queries", "answerQuery", self.task, asked, answer))
             bond, salt = AMOUNTS.dispute_bond, make_word("dispute", leaf)
             rest = (number, leaf, 0, bond, make_word(salt))
