@@ -30,6 +30,7 @@ from touchstone.protocol.spec.commitments import (
     compute_state_root,
 )
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
+from touchstone.protocol.spec.game.upkeep import SETTLE_SEATS
 from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.merkle import compute_levels, compute_path, fold_path, hash_leaf
 from touchstone.protocol.spec.round_seeds import compute_round_beacon, compute_round_seed
@@ -278,15 +279,17 @@ class Play:
 
     # --- Settling -------------------------------------------------------------------------------------------
     def settle_due(self, newest: int) -> list[Sent]:
-        """Settles all seats up to the last round of each epoch that can be settled, and frees the epoch's
-        storage."""
+        """Settles all seats up to the last round of each epoch that can be settled, as many in one call as nodes
+        do, and frees the epoch's storage."""
         sent = []
         while (last := self.settled + EPOCH_ROUNDS - 1) < newest:
             (facts,) = self.chain.read("Rounds", "factsOf", self.task, last, last)
             if self.chain.get_block() <= facts[7]:
                 break
             seats = [role << 16 | i for role, some in self.seats.items() for i in range(len(some))]
-            sent.append(self.do(self.submitter, "Settlement", "settle", self.task, seats, last))
+            for first in range(0, len(seats), SETTLE_SEATS):
+                some = seats[first : first + SETTLE_SEATS]
+                sent.append(self.do(self.submitter, "Settlement", "settle", self.task, some, last))
             sent.append(self.do(self.submitter, "Rounds", "freeEpoch", self.task))
             self.settled = last + 1
         return sent
