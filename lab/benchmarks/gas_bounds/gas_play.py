@@ -279,8 +279,8 @@ class Play:
 
     # --- Settling -------------------------------------------------------------------------------------------
     def settle_due(self, newest: int) -> list[Sent]:
-        """Settles all seats up to the last round of each epoch that can be settled, as many in one call as nodes
-        do, and frees the epoch's storage."""
+        """Settles all seats up to the last round of each epoch that can be settled, and frees the epoch's
+        storage. A call settles as many seats as one of a node."""
         sent = []
         while (last := self.settled + EPOCH_ROUNDS - 1) < newest:
             (facts,) = self.chain.read("Rounds", "factsOf", self.task, last, last)
