@@ -38,6 +38,7 @@ contract Contests is SeatReading, RoundReading, IContests {
     {
         Round storage here = _roundOf(task, round);
         if (here.phase != Phase.POSTED) revert IRefusals.NothingOpen(bytes32(round));
+        // The window has no beginning: `opened` is past.
         _requireWindow(here.opened, here.rootUntil);
         bytes32 root = _rootOf(task, round);
         GameTerms storage terms = _tasks[task].terms;
@@ -165,14 +166,14 @@ contract Contests is SeatReading, RoundReading, IContests {
         return PositionalMerkle.leafHash(leaf);
     }
 
-    /// @dev Behind the last element a tensor's leaf is zero, whatever claims have there.
+    /// @dev After the last element a tensor's leaf is zero, whatever claims have there.
     function _clearBehind(bytes memory leaf, uint256 elements) private pure {
         for (uint256 at = elements; at < PositionalMerkle.LEAF_ELEMENTS; ++at) {
             Float32.store(leaf, at, 0);
         }
     }
 
-    /// @dev The leaves of the base root's tensors, and the inputs behind them.
+    /// @dev The leaves of the base root's tensors, and the inputs that follow them.
     function _readBase(bytes32 base, bytes calldata inputs, uint256 index, uint256 depth)
         private
         pure
@@ -273,7 +274,7 @@ contract Contests is SeatReading, RoundReading, IContests {
         (contest_.turn, contest_.clockBlock) = (turn, uint40(clock));
     }
 
-    /// @dev A root that is posted again after a fall may be contested for longer.
+    /// @dev Names one posting of a round's root. The same root that is posted again after a fall has another `rootUntil`, so another name.
     function _postingOf(TaskId task, uint256 round) private view returns (bytes32) {
         return keccak256(abi.encode(_rootOf(task, round), uint256(_roundAt(task, round).rootUntil)));
     }

@@ -21,6 +21,8 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
     function fall(TaskId task, uint256 round, address finder) external onlyGame {
         uint256 number = _falls[task].length;
         (uint64 signers, uint256 first, uint256 last) = rounds.fall(task, round, number + 1 >= FALLS_MAX);
+        // In this order: what is held of seats that were convicted before is taken, the others are convicted, and nothing is owed to any of them (`_owedIn`).
+        // The fall is noted last: until then `_fallOf` tells rounds that an earlier fall undid from those of this one.
         uint256[] memory seats = Slots.idsOf(signers);
         uint256 restWei = _takeHeld(task, seats);
         restWei += _convict(task, seats, finder, Proof.WRONG_MERGE);
@@ -32,7 +34,7 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         vault.discard(Pots.stakes(task), restWei - heldWei);
     }
 
-    /// @dev Pay of the accepted claims of rounds that were undone now, of seats that are not closed, and that no slash has paid. A short claim counts as a
+    /// @dev Pay of the accepted claims of rounds that were undone now, of seats that are not CONVICTED, and that no slash has paid. A short claim counts as a
     /// whole one: to read the segments of 128 rounds would not fit a transaction, and then no root could fall.
     function _owedIn(TaskId task, uint256 first, uint256 last) private view returns (uint256 owedWei) {
         uint256 payWei = _tasks[task].terms.amounts.solverPay;
@@ -67,6 +69,7 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
 
     // False statements (12.2)
     /// @inheritdoc ISettlement
+    /// @dev Never of a CONVICTED seat: each caller has refused it, or ended its question as moot. Of a claim no solver is owed anything.
     function punish(TaskId task, uint256 seat, address finder, Proof proof, StatementRef calldata statement)
         external
         onlyGame
@@ -91,12 +94,13 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         vault.discard(Pots.escrow(task), keptWei);
     }
 
-    /// @dev The solver whose claim a false REJECT of this seat has made void, and the pay that it lost. Of a late draw that is not decided the REJECT counts no
-    /// more: then nothing takes the pay that waiting had restored. Of a primary draw it stays, or two liars that are proven one after the other
-    /// would leave the draw undecided, and nothing would be restored.
-    /// @return account of the solver
+    /// @dev The solver whose claim a false REJECT of this seat has made void, or of which it took the pay late, and that pay. In a late draw that is not
+    /// decided yet the REJECT is withdrawn: it takes no pay then, and nothing is to be restored. In any other draw it stays: without it the draw of two
+    /// liars, convicted one after the other, would never fail, and nothing would be restored.
+    /// @return account of the solver; 0: nobody is owed anything
     /// @return payWei what it lost
-    /// @return keptWei what the escrow still has of it: settlement has burned it where the solver was first, but for an undone round
+    /// @return keptWei what is to be burned of the escrow now: the same; 0 where the solver has settled the round and it is not undone, for then settlement
+    /// has burned it
     function _voidedBy(TaskId task, uint256 seat, StatementRef calldata statement)
         private
         returns (address account, uint256 payWei, uint256 keptWei)

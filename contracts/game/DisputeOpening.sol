@@ -30,7 +30,7 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
     }
 
     /// @inheritdoc IDisputes
-    /// @dev Who was not served, or abstains, claims no state.
+    /// @dev Who was not served, or abstains, claims no state. The round of a vote is drawn (`_readBareVote`), so closed: it needs no `sync`.
     function disputeVote(TaskId task, SignedVote calldata signed, uint256 bondLimitWei, bytes32 salt)
         external
         returns (bytes32)
@@ -142,6 +142,7 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
         (vote.draw, vote.rank) = (dispute.draw, dispute.rank);
         vote.startLeaf = Hashing.boundaryLeaf(vote.domain, dispute.round, solver, dispute.segment, start.salt, roots[0]);
         bytes32 seal = Statements.sealOf(vote, auditor, roots[roots.length - 1], sealSalt);
+        // `opening` was kept with 0 where the word says nothing of the two ends: so 0 is tried first. Else they must bear the word out.
         bool isSaid = terms.format == EXACT_FORMAT && dispute.opening != _openingOf(vote.startLeaf, seal, solver, 0);
         bytes32 said = isSaid ? _saidIn(claim, dispute.segment, end_, roots[roots.length - 1]) : bytes32(0);
         _requireBound("vote", dispute.opening, _openingOf(vote.startLeaf, seal, solver, said));

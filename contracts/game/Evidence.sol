@@ -27,7 +27,7 @@ contract Evidence is StatementModule, IEvidence {
         emit ProofCommitted(msg.sender, digest);
     }
 
-    /// @dev Of an earlier block, and not too old.
+    /// @dev The sender has committed this call in an earlier block, and not too long ago.
     modifier onlyCommitted() {
         _requireCommitted();
         _;
@@ -257,6 +257,7 @@ contract Evidence is StatementModule, IEvidence {
         if (_roundAt(task, statement.claim.round).phase == Phase.UNDONE) revert IRefusals.RoundUndone(statement.claim.round);
         (bool isFound, uint256 round, uint256 slot) = _lastMerged(task, statement.claim);
         if (!isFound) return nothing;
+        // Of this round's claim: the one before has the same domain, seat and account.
         Claim memory before = statement.claim;
         (bytes32 root, uint256 segments) = _claimAt(_roundAt(task, round), slot);
         _openWork(

@@ -34,7 +34,7 @@ contract Game is GameStorage {
                 _partOf[selectors[j]] = parts[i].code;
             }
         }
-        // A round counts its blocks from its opening in 24 bits: a window until its beacon, and another one until it closes.
+        // The specification has this bound (section 15). No field needs it: blocks are kept in 40 bits.
         if (bounds_.windowMax > type(uint24).max / 2) {
             revert IRefusals.WindowTooLong("windowMax", type(uint24).max / 2, bounds_.windowMax);
         }

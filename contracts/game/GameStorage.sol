@@ -23,7 +23,8 @@ uint256 constant DEMANDED_LEAVES_MAX = 8;
 /// @dev Parts have no storage of their own (`tests/contracts/storage.txt` shows that all have the same). They must inherit this contract first.
 abstract contract GameStorage {
     // Tasks and seats
-    /// @dev As `Seat`, and what is open on it (`OpenCounts`). Rounds are at most 65,535: a seat that nobody is owed anything for has joined then.
+    /// @dev As `Seat`, and what is open on it (`OpenCounts`). `joined` is 65,535, the index of no round, in the record of a CONVICTED seat whose number is
+    /// free: no pay of it is restored (`_voidedBy` of `Convictions`).
     struct Record {
         address account;
         uint96 stakeWei;
@@ -39,8 +40,9 @@ abstract contract GameStorage {
         bytes32 certificateSha256;
     }
 
-    /// @dev Pools of one role. `live`: seats that sit, were a pool frozen now; `taken`: numbers in use; `closed`: convicted ones; `frozen`: words of frozen
-    /// pools by version << 8 | word; `count`: seats of the last one.
+    /// @dev Pools of one role, as words of bitmaps of seat numbers. `span`: words in use; `version`: of auditors, that of the last frozen pool; `count`: seats
+    /// of that pool; `isDirty`: something has changed since the last freeze. `live`: seats that would sit, were a pool frozen now (of solvers those among which
+    /// the largest stakes are chosen); `taken`: numbers in use; `closed`: numbers of CONVICTED seats; `frozen`: frozen pools by version << 8 | word.
     struct RolePools {
         uint16 span;
         uint24 version;
@@ -52,8 +54,9 @@ abstract contract GameStorage {
         mapping(uint256 => uint256) frozen;
     }
 
-    /// @dev seatOf: of a closed seat its id | CONVICTED. convictedSeats: how many hold a number. solvers, verifiers, whistleblowers, isEnough: what the last
-    /// freeze gave, in one word; isFresh: a freeze now would give the same.
+    /// @dev isClosed: the task is closed. openSolvers: numbers of the solver seats that are ACTIVE, a bitmap. seats: how many hold a number.
+    /// convictedSeats: how many CONVICTED ones hold a number. solvers, verifiers, whistleblowers, isEnough: what the last freeze gave, in one word;
+    /// isFresh: a freeze now would give the same. seatOf: of a CONVICTED seat its id | CONVICTED.
     struct Task {
         GameTerms terms;
         bool isClosed;
@@ -71,20 +74,22 @@ abstract contract GameStorage {
     }
 
     // Rounds
-    /// @dev A claim is written when its solver commits, and stays what it is until another round has its place.
-    /// @param votes of its draws (`Ballots`)
+    /// @dev `commit` writes root and segments. They stay until another round has the place.
+    /// @param votes of its draws (`Ballots`): none at first; votes that count, are paid or are withdrawn change them
     struct KeptClaim {
         bytes32 root;
         uint16 segments;
         uint208 votes;
     }
 
-    /// @dev A round that opened, or whose pools are frozen for it. Five words before the roots, each of them written as a whole once: when the round
-    /// opens, when its pools are frozen, when its root is posted, when it opens, and when something goes wrong in it. Bitmaps are of slots or numbers.
+    /// @dev A round that opened, or for which pools are frozen. Five words come before base, beacon and seed. Each is overwritten as a whole at one moment,
+    /// so nothing of the round 128 before shows: when the round opens, when its pools are frozen, when its first root is posted, when it opens, and when
+    /// something goes wrong in it (`docs/contracts.md`, The ring). Afterwards fields change singly. `questions` alone is not overwritten: it is 0 by then.
+    /// Bitmaps are of slots or numbers.
     /// @param sharded the block in which its shards were known; 0: not yet
     /// @param enough the block in which two thirds had committed; 0: not yet
     /// @param closing the last block that takes commitments; 0: the windows say which
-    /// @param counted seats of the pool that were not closed when it opened
+    /// @param counted solver seats of the pool that were not CONVICTED when it opened
     /// @param isClosed whether its close was written down, and the pools of the round after next frozen
     /// @param isDrawn whether its audits are drawn
     /// @param pool numbers of solver seats
@@ -93,13 +98,14 @@ abstract contract GameStorage {
     /// @param lateFrom from where late votes count; 0: late audits are not drawn
     /// @param lateSlots claims that may be audited late
     /// @param lateBy the round whose seed draws them, or CLOSING | index of a closing seed
-    /// @param isEnough whether a round can be played with these pools, as long as no seat is closed
+    /// @param isEnough whether a round can be played with these pools, as long as no seat is CONVICTED
     /// @param rootUntil contests of its root open until then; of meaning while it is posted
     /// @param fallen when its posted root fell; of meaning once it was posted
-    /// @param refused void, or, where it is accepted too, accepted too late to be merged
+    /// @param refused void, as a draw has failed; or, where it is accepted too, accepted after closed + auditMax and not to be merged. No bit says of a claim
+    /// that it is void because it is out of time, its seat was CONVICTED, or the draw was missed: `_openClaims` leaves it out
     /// @param convicted a fault was proven in the claim itself
     /// @param questions about it that are open, queries and disputes; 0 before its epoch is freed
-    /// @param isMarked whether the three fields behind it are of this round
+    /// @param isMarked whether the next three fields are of this round
     /// @param restored claims that a slash has paid for
     struct Round {
         uint64 committed;
@@ -143,7 +149,7 @@ abstract contract GameStorage {
     /// @dev As `IRounds.Line`. Rounds are kept in a ring: storage that is written again costs a quarter of new storage. A round opens only where the one
     /// 128 before it is settled (`freeEpoch`).
     /// @param live the round that has no root yet, plus one; 0: none
-    /// @param root what the next round starts from, while none is open; else it is the base of the live round
+    /// @param root what the next round starts from, while the task pauses. While a round is live it is out of date: read the `base` of that round
     /// @param reposted by whole rounds: a root that was posted again
     struct RoundLine {
         uint16 nextRound;
@@ -255,6 +261,7 @@ abstract contract GameStorage {
     mapping(TaskId => mapping(bytes32 => Contest)) internal _contests;
     /// @dev Open contests by epoch of their rounds (`OpenCounts`).
     mapping(TaskId => uint16[9]) internal _contestsOpen;
+    /// @dev The block in which a contest last ended in HOLDS, plus `respond`. Until then no solver is marked silent.
     mapping(TaskId => uint256) internal _contestedUntil;
     /// @dev By account and hash: the block in which the account announced a proof.
     mapping(address => mapping(bytes32 => uint256)) internal _committedBlocks;

@@ -25,14 +25,16 @@ import {
 /// @dev Twin of `protocol/spec/game/`. Enumerations and numbers of the rules come from `GameTables`.
 
 /// @notice Windows and clocks, in blocks.
-/// @param delay from a close to the first block whose randomness may decide
+/// @param delay from the block that a draw counts from to the first one whose randomness may decide. A draw counts from a start, from an opening without a
+/// beacon, from a close, or from F of 7.9
 /// @param drawGrid the deciding block's number is a multiple of it
 /// @param trainMin from when shards are known: the earliest close while a commitment is missing
 /// @param trainMax from when shards are known: the latest close
-/// @param auditMax from the close: votes that decide merging; twice as long for pay
-/// @param post behind it: for a majority to post the outer root
+/// @param auditMax from the close: votes that decide merging; twice as long for pay. `RoundReading` has all that is counted by it
+/// @param post after the first auditMax, and again after a fall: for a majority to post the outer root
 /// @param respond for one answer
-/// @param dispute from the close: for disputes, and for contests of the root
+/// @param dispute from the close, of a late audit from `lateFrom`: for disputes and proofs. From the close, or from a new post after a fall: for contests of
+/// the root. From the close: for the drawing of late audits. Also how long a pause takes to make a task over, and how long a majority of shares has to stand
 /// @param query from where votes stop counting: for queries
 struct GameWindows {
     uint32 delay;
@@ -172,7 +174,7 @@ struct RoundView {
     bytes32 lateSeed;
 }
 
-/// @notice A member of a task. A convicted solver's stake is what is held of it until its number is free.
+/// @notice A member of a task. The stake of a CONVICTED solver is what is held of it: a fall of a root that it signed takes that, else `payOut` burns it.
 /// @param settled the first round that the seat has not settled
 /// @param joined the next round when it joined
 struct Seat {

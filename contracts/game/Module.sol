@@ -23,15 +23,17 @@ struct Modules {
     IRandomness randomness;
 }
 
-/// @title What all modules share: who the others are, the terms of a task, and what its members sign.
+/// @title What the parts of `Game`, and `Shares`, share: the addresses of the deployment, and the domain of what members sign.
 abstract contract Module {
     /// @dev EIP-712. Signatures name `Game`, whichever part reads them.
     bytes32 private constant DOMAIN_TYPE =
         keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
     bytes32 private constant NAME_HASH = keccak256("Touchstone");
+    /// @dev `PROTOCOL_VERSION` of `protocol/spec/params.py`, in decimal: signatures under another version are not good here.
     bytes32 private constant VERSION_HASH = keccak256("3");
 
     IVault internal immutable vault;
+    // The next six are `Game`, each as the interface of one part: `Game` finds the part that has the code of a call.
     ITasks internal immutable tasks;
     ISeats internal immutable seatBook;
     IRounds internal immutable rounds;
@@ -51,7 +53,7 @@ abstract contract Module {
         (_chainId, _ownSeparator) = (block.chainid, _separate(modules.game));
     }
 
-    /// @dev For calls that the game makes itself.
+    /// @dev For calls that come from `Game`, whichever part makes them.
     modifier onlyGame() {
         if (msg.sender != address(tasks)) revert IRefusals.NotModule(msg.sender);
         _;

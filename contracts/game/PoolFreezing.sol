@@ -29,6 +29,7 @@ abstract contract PoolFreezing is SeatReading, RoundReading {
         }
     }
 
+    /// @dev Whether the ring has a place for a round: the epoch of the round 128 before is freed.
     function _isFree(RoundLine storage line, uint256 round) internal view returns (bool) {
         return round / EPOCH_ROUNDS < RING_EPOCHS + line.freedEpochs;
     }
@@ -89,7 +90,7 @@ abstract contract PoolFreezing is SeatReading, RoundReading {
         return _hasLeast(entry, counts[1], counts[2], counts[3]);
     }
 
-    /// @dev Seats of a pool that are not closed.
+    /// @dev How many seats of a pool are not CONVICTED.
     /// @param from where its words begin
     function _count(RolePools storage members, mapping(uint256 => uint256) storage words, uint256 from)
         private

@@ -66,6 +66,7 @@ contract Queries is QuestionModule, IQueries {
         GameTerms storage terms = _tasks[task].terms;
         bool exceedsLimits = _exceedsLimits(terms, query, shown, record.account);
         bool isAccept = query.vote.word == Statements.Word.ACCEPT;
+        // False is an ACCEPT beyond the limits, or a REJECT_STATE inside them.
         _end(task, query, id, open.bonds, exceedsLimits == isAccept ? Ending.CONVICTED : Ending.CLEARED);
     }
 
@@ -124,6 +125,7 @@ contract Queries is QuestionModule, IQueries {
         if (!Statements.fits(query.vote, ends, shown.solver, account)) {
             revert IRefusals.ProofInvalid("ends");
         }
+        // Where moments carry over its own local step is free.
         if (!_isInPlace(terms, query.vote, shown.ownEnd, shown.ownEnd)) {
             revert IRefusals.ProofInvalid("steps");
         }

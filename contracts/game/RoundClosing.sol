@@ -14,14 +14,15 @@ abstract contract RoundClosing is PoolFreezing, IRounds {
         _sync(task, _lines[task]);
     }
 
-    /// @dev The rounds of a task, the clock taken into account.
+    /// @dev The rounds of a task, after a round was closed whose closing block is past.
     function _lineOf(TaskId task) internal returns (RoundLine storage line) {
         line = _lines[task];
+        // `postTask` sets it: so there is no such task.
         if (line.pausedSince == 0) revert IRefusals.TaskUnknown(TaskId.unwrap(task));
         _sync(task, line);
     }
 
-    /// @dev What the closing block still changed counts, what a later block changes does not.
+    /// @dev Every call that changes seats calls this first. So the pools that it freezes are those at the end of the closing block.
     function _sync(TaskId task, RoundLine storage line) private {
         if (line.live == 0) return;
         uint256 number = line.live - 1;
@@ -31,6 +32,7 @@ abstract contract RoundClosing is PoolFreezing, IRounds {
         if (block.number <= closing) return;
         (round.closing, round.isClosed) = (uint40(closing), true);
         emit RoundClosed(task, number, closing);
+        // Pools are frozen in their order: where that of the next round is not, as the ring was full or a start froze one alone, this one is not either.
         if (line.frozenTo == number + 2) _freeze(task, line, number + 2, number + 3);
     }
 }

@@ -50,8 +50,8 @@ abstract contract RoundDraws is RoundOpening {
     }
 
     // Late audits (7.9)
-    /// @dev Late audits of rounds before `before` that have none and have not settled. Each such draw takes all of them, so the first one that was drawn
-    /// already ends the search.
+    /// @dev Draws the late audits of all rounds before `before` that have none and can still have them. It goes back from the newest. Where a round has its
+    /// late audits, the draw that gave them served all older rounds too: so there the search ends.
     function _drawLate(TaskId task, uint256 before, uint256 fromBlock, uint32 by) private {
         GameTerms storage terms = _tasks[task].terms;
         uint64 convictedSeats = _closedSolvers(_tasks[task]);
@@ -73,6 +73,7 @@ abstract contract RoundDraws is RoundOpening {
         view
         returns (bool isLast, bool isMissing)
     {
+        // Never so: only rounds before a closed one are asked about, or those of a task that pauses.
         if (!round.isClosed) return (false, false);
         isLast = round.lateFrom != 0 || block.number > round.closing + disputeBlocks;
         isMissing = !isLast && round.committed != 0 && round.phase != Phase.UNDONE;
@@ -87,11 +88,13 @@ abstract contract RoundDraws is RoundOpening {
         bytes32 value = _readDraw(fromBlock, terms, proof);
         emit ClosingDrawn(task, fromBlock, value);
         uint32 by = uint32(CLOSING | line.closingSeeds.length);
+        // A round with this number may open later. Its seed is of another block.
         line.closingSeeds.push(AuditDraw.roundSeed(_domain(task), uint32(next), value));
         _drawLate(task, next, fromBlock, by);
     }
 
-    /// @dev From the last missing round's close + auditMax, at the earliest when the task came to pause; 0 where no closing seed is due.
+    /// @dev F of 7.9: the greatest close of the rounds that miss their late audits, plus auditMax; at the earliest the block in which the task came to
+    /// pause. 0 where no closing seed is due.
     function _closingFrom(TaskId task, RoundLine storage line, GameTerms storage terms)
         private
         view

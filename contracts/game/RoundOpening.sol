@@ -127,7 +127,7 @@ abstract contract RoundOpening is RoundClosing {
         emit ClaimTaken(task, round, slot, claimRoot, segments);
     }
 
-    /// @dev A claim gets all its draws.
+    /// @dev The least number of segments with which a claim has all of the task's draws (`AuditDraw.countDraws`). A round of fewer segments is claimed whole.
     function _requireSegments(GameTerms storage terms, uint256 segments) private view {
         uint256 most = _wholeSegments(terms);
         uint256 least = _min(most, 3 * uint256(terms.draws) - 2);

@@ -11,7 +11,7 @@ import {IRounds} from "./interfaces/IRounds.sol";
 import {OpenCounts} from "./libraries/OpenCounts.sol";
 import {LibBit} from "solady/utils/LibBit.sol";
 
-/// @title Ends rounds: a majority posts the outer root, or the base root stands; a root that lost its contest falls.
+/// @title Ends rounds: a majority posts the outer root, or the base root stands; a root falls whose contest ended in FALLS.
 /// @dev Twin of `protocol/spec/game/root_posting.py`, and of `_fall` in `contests.py`.
 abstract contract RoundPosting is RoundDraws {
     using OpenCounts for uint16[9];
@@ -32,6 +32,7 @@ abstract contract RoundPosting is RoundDraws {
         Round storage here = _waiting(task, line, round);
         GameTerms storage terms = _tasks[task].terms;
         bool isAgain = here.phase == Phase.FALLEN;
+        // What the round 128 before has left: `_requirePostable` and `_rootOf` read it.
         if (!isAgain) here.fallen = 0;
         uint64 convictedSeats = _closedSolvers(_tasks[task]);
         _requirePostable(here, terms, merged, convictedSeats);
@@ -92,8 +93,8 @@ abstract contract RoundPosting is RoundDraws {
         );
     }
 
-    /// @dev Signatures that are not good, and those of closed seats, do not count.
-    /// @param seats numbers of the round's solver seats that are not closed
+    /// @dev Signatures that are not good, and those of CONVICTED seats, do not count.
+    /// @param seats numbers of the round's solver seats that are not CONVICTED
     /// @param signers numbers of seats
     /// @param signatures 64 bytes each, in ascending order of seat numbers
     /// @return good numbers of those whose signature is good: more than half of the seats
@@ -147,6 +148,7 @@ abstract contract RoundPosting is RoundDraws {
             _undo(_roundAt(task, later));
         }
         line.live = uint16(round + 1);
+        // So the task pauses once this round has a root again, or stands. The next round has the number after the last undone one.
         _dropUnopened(line);
         bool isHalting = isLast && !line.isHalted;
         if (isHalting) line.isHalted = true;

@@ -13,6 +13,24 @@ import {Slots} from "./libraries/Slots.sol";
 /// @title Reads rounds, and says from when to when something of them counts.
 /// @dev A round is read as it is stored: call `sync` before where one whose closing block is past must look closed. Twin of `timing.py` and
 /// `claim_status.py` in `protocol/spec/game`.
+///
+/// The clock of a round, from its closing block on. The first column names the last block, of reserves the first one.
+/// ```
+/// closed + ...            | until then                                                   | place in code
+/// 0                       | commitments                                                  | _closingBlock
+/// auditMax / 3 - 1        | the draw is recorded, or headerBlocks after its block        | _drawWindow
+/// auditMax / 3, from then | reserves vote, also where the primary is silent              | VoteCounting._isDue
+/// auditMax                | votes make a claim mergeable                                 | VoteJudging._decide; _statusesOf: undecided
+/// auditMax + post - 1     | the root is posted; after it the base root can stand         | RoundPosting._postUntil
+/// 2 auditMax              | votes count; then draws and claims that are left are over    | VoteCounting._isDue; VoteDraws._isDecided; _statusesOf: open
+/// 3 auditMax              | openings are paid                                            | VoteCounting._pay
+/// dispute                 | disputes and proofs of claims and votes                      | StatementModule._statementUntil
+/// dispute                 | contests of the root (posted again: block of the post + ...) | RoundPosting.post: rootUntil
+/// dispute                 | late audits can be drawn                                     | RoundDraws._isMissing
+/// 2 auditMax + query      | queries of votes                                             | Queries.queryVote
+/// ```
+/// Once the round has a root, seats settle it after the greatest of these blocks (`_dutyUntil`). Of late audits the rows of reserves, of 2 and 3 auditMax,
+/// of disputes and proofs, and of queries count from `lateFrom` instead. A root that fell is posted again until fallen + post - 1.
 abstract contract RoundReading is GameStorage, Module {
     /// @dev In `Round.lateBy`: a closing seed draws the late audits.
     uint32 internal constant CLOSING = 1 << 31;
@@ -23,13 +41,13 @@ abstract contract RoundReading is GameStorage, Module {
         return _lines[task].ring[round % RING_ROUNDS];
     }
 
-    /// @dev Whether a round was opened and is not forgotten.
+    /// @dev Whether a round was opened and its epoch is not freed.
     function _isKept(TaskId task, uint256 round) internal view returns (bool) {
         RoundLine storage line = _lines[task];
         return round < line.nextRound && round / EPOCH_ROUNDS >= line.freedEpochs;
     }
 
-    /// @dev Such a round.
+    /// @dev An opened round whose epoch is not freed; refuses any other.
     function _roundOf(TaskId task, uint256 round) internal view returns (Round storage) {
         if (!_isKept(task, round)) revert IRefusals.RoundUnknown(round);
         return _roundAt(task, round);
@@ -60,7 +78,8 @@ abstract contract RoundReading is GameStorage, Module {
         return startBlock != 0 && !line.isHalted && block.number <= startBlock + _bounds.headerBlocks;
     }
 
-    /// @dev Whether no round runs or is to come.
+    /// @dev Whether no round is without a root, and the task is halted, or all rounds are used, or it has paused for `dispute` blocks without a start that
+    /// can still be drawn. The last is not for good: `start` still works.
     function _isOver(TaskId task) internal view returns (bool) {
         (RoundLine storage line, GameTerms storage terms) = (_lines[task], _tasks[task].terms);
         if (line.live != 0) return false;
@@ -84,7 +103,7 @@ abstract contract RoundReading is GameStorage, Module {
         return terms.innerSteps / terms.segmentSteps;
     }
 
-    /// @param convictedSeats numbers of closed solver seats
+    /// @param convictedSeats numbers of CONVICTED solver seats, a bitmap
     function _statusesOf(Round storage round, GameTerms storage terms, uint256 convictedSeats)
         internal
         view
@@ -99,9 +118,9 @@ abstract contract RoundReading is GameStorage, Module {
         statuses.open = _openClaims(round, terms, convictedSeats, 2 * auditMax);
     }
 
-    /// @dev Claims that nothing has decided, until so many blocks after the close. Those of closed seats are void, and all claims of a round whose draw was
-    /// missed.
-    /// @param convictedSeats numbers of closed solver seats
+    /// @dev Claims that nothing has decided, until so many blocks after the close; none afterwards. Claims of CONVICTED seats are left out, and all claims of
+    /// a round whose draw was missed: they are void.
+    /// @param convictedSeats numbers of CONVICTED solver seats, a bitmap
     function _openClaims(Round storage round, GameTerms storage terms, uint256 convictedSeats, uint256 blocks)
         internal
         view
@@ -130,6 +149,7 @@ abstract contract RoundReading is GameStorage, Module {
     function _closingBlock(Round storage round, GameWindows storage windows) internal view returns (uint256) {
         if (round.closing != 0) return round.closing;
         uint256 sharded = round.sharded;
+        // Without a beacon nobody can commit: the round closes when its beacon can be shown no more.
         if (sharded == 0) return _beaconBlock(round, windows) + _bounds.headerBlocks;
         uint256 last = sharded + windows.trainMax;
         uint256 enough = round.enough;
@@ -147,7 +167,7 @@ abstract contract RoundReading is GameStorage, Module {
         last = _min(fromBlock + windows.auditMax / 3 - 1, deciding + _bounds.headerBlocks);
     }
 
-    /// @dev The last block in which a statement of the round can cost or earn something; never while the round has no root.
+    /// @dev The last block in which a statement of the round can cost or earn something; the greatest number, so no end, while the round has no root.
     function _dutyUntil(Round storage round, GameWindows storage windows) internal view returns (uint256 until) {
         Phase phase = round.phase;
         if (phase == Phase.RUNNING || phase == Phase.FALLEN) return type(uint256).max;

@@ -37,8 +37,8 @@ abstract contract SeatLedger is SeatSitting {
         vault.discard(Pots.stakes(task), feeWei);
     }
 
-    /// @dev Closes seats and pays finder and submitter their shares.
-    /// @return restWei half of the stakes or more, left in the pot of stakes
+    /// @dev Convicts seats, and pays finder and submitter their parts of the slash. The submitter's is at most what the escrow has.
+    /// @return restWei first all that is slashed, in the end what is left of it in the pot of stakes: half or more
     function _convict(TaskId task, uint256[] memory seats, address finder, Proof proof)
         internal
         returns (uint256 restWei)
@@ -54,6 +54,7 @@ abstract contract SeatLedger is SeatSitting {
         vault.give(Pots.stakes(task), entry.terms.submitter, refundWei);
     }
 
+    /// @return stakeWei its whole stake; 0 where it was CONVICTED before
     function _close(TaskId task, Task storage entry, uint256 seat, address finder, Proof proof)
         private
         returns (uint256 stakeWei)
@@ -69,7 +70,7 @@ abstract contract SeatLedger is SeatSitting {
         emit ISeats.SeatConvicted(task, seat, proof, finder, stakeWei);
     }
 
-    /// @dev Takes what is held of convicted seats. Finder and submitter have got their shares of it already.
+    /// @dev Takes what is held of CONVICTED seats. Finder and submitter had their parts when these were convicted.
     function _takeHeld(TaskId task, uint256[] memory seats) internal returns (uint256 heldWei) {
         for (uint256 i = 0; i < seats.length; ++i) {
             Record storage record = _tasks[task].seatAt[seats[i]];

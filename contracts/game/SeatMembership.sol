@@ -60,8 +60,8 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         return _seatId(role, number);
     }
 
-    /// @dev Where all places are taken a solver needs a larger stake than the smallest. Nobody is pushed out before a freeze: who joins and leaves
-    /// before it would do it for nothing.
+    /// @dev Where all places are taken a solver needs a larger stake than the smallest that has one. It takes nobody's place before the next freeze: else an
+    /// account could displace others, leave again before the freeze, and lose nothing.
     function _requirePlace(Task storage entry, uint256 stakeWei) private view {
         uint256 open = entry.openSolvers;
         if (LibBit.popCount(open) < entry.terms.solverSeats) return;
@@ -111,7 +111,7 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         _free(task, entry, seat, record);
     }
 
-    /// @dev Whether an open seat waits where no number is left for a larger stake.
+    /// @dev Whether an ACTIVE solver seat waits where no number is left for a larger stake.
     function _isCrowdedOut(Task storage entry, uint256 seat) private view returns (bool) {
         uint256 numbers = (1 << SOLVER_SEATS_MAX) - 1;
         if (!_isSolver(seat) || entry.members[uint256(SeatRole.SOLVER)].taken[0] != numbers) return false;
@@ -130,7 +130,8 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         return false;
     }
 
-    /// @dev The record stays until the number is taken again: a claim of it may still be owed something. Of a convicted seat nothing is.
+    /// @dev The record stays until the number is taken again: pay of its claims may still be restored. Of a CONVICTED seat none is: no round has the index
+    /// that it is said to have joined at.
     function _free(TaskId task, Task storage entry, uint256 seat, Record storage record) private {
         RolePools storage members = entry.members[seat >> 16];
         (uint256 word, uint256 bit) = ((seat & NUMBER) / 256, 1 << ((seat & NUMBER) % 256));
@@ -145,7 +146,7 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         (record.status, record.stakeWei) = (SeatStatus.NONE, 0);
         delete entry.seatOf[record.account];
         --entry.seats;
-        // What is left of a convicted seat is burned.
+        // What is held of a CONVICTED seat is burned.
         uint256 heldWei = isClosed ? stakeWei : 0;
         emit SeatFreed(task, seat, stakeWei - heldWei);
         vault.give(Pots.stakes(task), record.account, stakeWei - heldWei);

@@ -10,7 +10,9 @@ import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Reads tasks, their seats and the members of their pools.
 abstract contract SeatReading is GameStorage, Module {
+    /// @dev The bits of a seat's id that are its number.
     uint256 internal constant NUMBER = type(uint16).max;
+    /// @dev In `Task.seatOf`: the account's seat is CONVICTED.
     uint256 internal constant CONVICTED = 1 << 32;
 
     // Tasks

@@ -10,7 +10,7 @@ import {ISeats} from "./interfaces/ISeats.sol";
 /// @title Notes which seats sit in pools that are frozen from now on.
 /// @dev Twin of `seats.py` in `protocol/spec/game`.
 abstract contract SeatSitting is SeatReading {
-    /// @dev Whether an open seat sits in pools frozen from now on: with its stake whole.
+    /// @dev Lets a seat sit in pools that are frozen from now on, where it is ACTIVE with its stake whole; else lets it sit in none.
     function _seatOrNot(Task storage entry, uint256 seat) internal {
         Record storage record = entry.seatAt[seat];
         bool isWhole = record.stakeWei >= _required(entry.terms, SeatRole(seat >> 16));

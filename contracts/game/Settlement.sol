@@ -15,15 +15,16 @@ import {Slots} from "./libraries/Slots.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Settles what each seat is paid and charged for its rounds.
-/// @notice A seat settles a round once nothing that it said or did in it can cost it any more. Pay of auditors adds up by epochs of 16 rounds, so a
-/// seat settles up to a round after which no opened round of the same epoch holds it.
+/// @notice A seat settles a round once nothing that it said or did in it can cost it any more. Pay of auditors adds up by epochs of 16 rounds. So
+/// a seat, of a solver too, settles up to a round after which no opened round of the same epoch holds it.
 /// @dev Twin of `settling.py`, `round_pay.py` and `restitution.py` in `protocol/spec/game`.
 contract Settlement is Convictions, Silence {
     using OpenCounts for uint16[9];
 
     /// @dev What the seats of one call share.
     /// @param last the last round that they settle
-    /// @param oldest the first epoch about which something can be open: the ring holds eight up to the newest, and places of older ones are those of later
+    /// @param oldest the first epoch about which something can be open: the ring holds eight up to the newest. In `OpenCounts` the place of an older epoch
+    /// may be that of a later one
     /// @param first the first round of `facts`, which go to the last opened one of the epoch of `last`
     /// @param held rounds in which a seat that they hold cannot settle yet
     /// @param amounts of the task
@@ -90,7 +91,7 @@ contract Settlement is Convictions, Silence {
         page.held = _listHeld(page);
     }
 
-    /// @dev Rounds of the page that are not to be settled, or not over.
+    /// @dev Rounds of the page after `last`, or before the end of their duty: no seat that sits in one can settle, unless it has settled that round.
     function _listHeld(Page memory page) private view returns (uint256[] memory held) {
         uint256 count;
         for (uint256 i = 0; i < page.facts.length; ++i) {
@@ -125,6 +126,7 @@ contract Settlement is Convictions, Silence {
     function _settle(Page memory page, uint256 seat, Record storage record) private {
         Money memory money =
             _isSolver(seat) ? _solverMoney(page, seat, record) : _auditorMoney(page, seat, record);
+        // It gets nothing: its pay is burned with what would have been burned anyway, and it owes no fee.
         if (record.status == SeatStatus.CONVICTED) {
             (money.burnedWei, money.paidWei, money.feeWei) = (money.burnedWei + money.paidWei, 0, 0);
         }
@@ -159,10 +161,10 @@ contract Settlement is Convictions, Silence {
         }
     }
 
-    /// @dev The pay of a VOID claim is burned, but for one that was not served or convicted, and where nobody recorded the randomness that draws audits:
-    /// that stays the submitter's. Of a claim that a slash has paid
-    /// it is burned already (`punish`). What a slash makes good in an undone round is burned of the escrow too: else the submitter kept it, and a slash
-    /// among friends burned nothing.
+    /// @dev Pay that a claim does not earn is burned of the escrow, also where a late audit took it from an accepted claim. It is not burned, so it stays
+    /// for the submitter, where a draw of the claim has two UNSERVED, the claim is convicted, or the round's audits were never drawn. Of a restored claim
+    /// `punish` has burned it. In an undone round as much is burned as restitution pays: else the submitter would keep it, and a slash among friends would
+    /// burn nothing.
     function _addRound(Page memory page, Money memory money, Record storage record, uint256 round, uint256 slot)
         private
     {
@@ -180,6 +182,7 @@ contract Settlement is Convictions, Silence {
         }
         bool isUnserved = fact.unserved & bit != 0;
         if (isUnserved) money.feeWei += _countUnserved(page.task, round, slot) * page.amounts.unservedFee;
+        // An accepted claim can have two UNSERVED, where both reserves said so before the primary accepted: it may be merged, and is not paid.
         bool isEarned = isAccepted && !isUnserved && fact.lateRejected & bit == 0;
         bool isBurned = fact.isDrawn && !isUnserved && !isRestored && fact.convicted & bit == 0;
         if (isEarned) money.paidWei += payWei;

@@ -76,7 +76,8 @@ contract Shares is Module, IShares {
     }
 
     /// @inheritdoc IShares
-    /// @dev Shares that are lent for one block halt nothing. Nor does a seat that leaves early: it settles first, and holds all shares until others settle.
+    /// @dev Shares that are lent for one block halt nothing. Nor do the first seats that settle: they hold all shares until others settle, so all must have
+    /// settled.
     function haltByVote(TaskId task) external {
         (, uint256 since, uint256 round) = _existing(task).haltVote();
         uint256 firstBlock = since == 0 ? 0 : since + tasks.termsOf(task).windows.dispute;

@@ -27,8 +27,8 @@ abstract contract Silence is SeatSitting, VoteDraws, ISettlement {
         _retire(task, _tasks[task], seat);
     }
 
-    /// @dev Missed rounds, and no commitment since the first of them. While a contest runs, and `respond` after one was lost, no solver is silent: an honest
-    /// one does not train on a wrong root, and contests it itself where another's contest was lost.
+    /// @dev Missed rounds, and no commitment since the first of them. While a contest runs, and until `respond` blocks after one ended in HOLDS, no solver is
+    /// silent: an honest one does not train on a wrong root, and opens a contest of its own where another's has ended so.
     function _isMissing(TaskId task, uint256 seat, Record storage record, MissedPlace[] calldata missed)
         private
         view
@@ -52,7 +52,8 @@ abstract contract Silence is SeatSitting, VoteDraws, ISettlement {
         return found == missed.length;
     }
 
-    /// @dev Primary draws that are over without the seat's vote, in rounds after its last vote.
+    /// @dev Draws, late ones included, whose rank 0 the seat is, and which are decided or out of time without its vote; in rounds after its last vote that
+    /// counted.
     function _isMute(TaskId task, uint256 seat, Record storage record, MissedPlace[] calldata missed)
         private
         view

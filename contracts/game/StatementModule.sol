@@ -14,9 +14,9 @@ import {Slots} from "./libraries/Slots.sol";
 
 /// @title What a statement needs to be held against its seat: that it is about this chain, and that a seat still answers for it.
 /// @notice A statement is a claim, or what an auditor signed: a vote or a seal. Whether its auditor was drawn does not matter: an honest one signs for
-/// its own draws only, and a liar shall not choose where its word weighs nothing.
-/// @dev `_readClaim` and `_readVote` refuse StatementUnknown; `_requireAccused` then refuses SeatIsConvicted and OwnStatement. Every window ends before the
-/// round's horizon (`IRounds.Facts.dutyUntil`), so in it neither the auditor nor the solver has settled the round, and their records are theirs.
+/// its own draws only. Else a seat could sign false votes on draws of others without a risk.
+/// @dev `_readClaim` and `_readVote` refuse StatementUnknown; `_requireAccused` then refuses SeatIsConvicted and OwnStatement. No window ends after the
+/// round's `IRounds.Facts.dutyUntil`. So in it no seat that the round's pools hold has settled the round, and the record is still that of its holder.
 abstract contract StatementModule is SeatReading, RoundReading {
     /// @param account of its solver: boundary and work leaves name it
     /// @param joined the next round when the solver joined

@@ -29,7 +29,7 @@ struct WorkProof {
     bytes32[] path;
 }
 
-/// @notice What stands behind an outer root.
+/// @notice The two roots whose hash is an outer root.
 struct OuterOpening {
     bytes32 weightsRoot;
     bytes32 momentumRoot;

@@ -16,8 +16,8 @@ import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title Decides disputes: the trace of the named step, the leaves that are demanded, and proofs of one wrong number.
 /// @notice Seen from outside it is `protocol/spec/game/disputes.py`; inside only computation and silence convict.
-/// @dev Every move of the claimant is bounded: three paths, then eight leaves in as many calls as it likes; of another's bytes it repeats none. What a
-/// dispute is, and how it comes to a step, is in `Disputes`.
+/// @dev Every move of the claimant is bounded: a head and four paths, then eight leaves in as many calls as it likes; of another's bytes it repeats none.
+/// What a dispute is, and how it comes to a step, is in `Disputes`.
 contract Steps is DisputeTurns, ISteps {
     /// @inheritdoc ISteps
     IReferee public immutable referee;
@@ -119,7 +119,7 @@ contract Steps is DisputeTurns, ISteps {
     ) external {
         (Dispute storage dispute, GameTerms storage terms) = _provable(task, id, facts, start);
         unchecked {
-            // A buffer before these three gives a number far above them.
+            // Tokens, labels, scalars. A buffer before them wraps to a huge number.
             _requireBelow("datum", 3, buffer - StepProofs.TOKENS_BUFFER);
         }
         uint256 claimed = StepProofs.tracedElement(facts, dispute.traceRoot, buffer, position, opening);
@@ -129,6 +129,7 @@ contract Steps is DisputeTurns, ISteps {
         } else {
             uint256 innerStep = uint256(dispute.segment) * terms.segmentSteps + dispute.step;
             uint256 place = _sampleStart(task, dispute, facts, innerStep, position / facts.sequenceTokens);
+            // A label is the token one further.
             place += position % facts.sequenceTokens + buffer - StepProofs.TOKENS_BUFFER;
             right = StepProofs.datasetToken(facts, place, datum);
         }
@@ -150,7 +151,8 @@ contract Steps is DisputeTurns, ISteps {
         return Draw.sampleStart(beacon, shard, innerStep, row, facts.tokenCount, facts.sequenceTokens);
     }
 
-    /// @dev A trace is posted, and the dispute not over.
+    /// @dev Refuses unless a trace is posted and the sender is the opener of a dispute that is not over. The opener may prove in each turn from PROVE on,
+    /// also in the claimant's, until the clock of that turn.
     function _provable(TaskId task, bytes32 id, StepFacts calldata facts, StateHeader calldata start)
         private
         view

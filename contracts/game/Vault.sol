@@ -22,7 +22,8 @@ contract Vault is IVault, ReentrancyGuardTransient {
 
     /// @inheritdoc IVault
     mapping(address => uint256) public creditOf;
-    /// @dev One wei more than what lies there, from the first one on: a pot that is filled and emptied is never storage that is written anew.
+    /// @dev The amount of a pot, plus one wei once something was put in. So a pot that is emptied is not 0 in storage, and costs less gas when it is filled
+    /// again.
     mapping(bytes32 => uint256) private _pots;
     /// @inheritdoc IVault
     uint256 public burnPending;
@@ -48,6 +49,7 @@ contract Vault is IVault, ReentrancyGuardTransient {
     /// @inheritdoc IVault
     function deposit(uint256 wei_) external nonReentrant {
         if (wei_ == 0) revert NothingMoved();
+        // Before the tokens come: a call back meets the lock, and WrongReceipt undoes all.
         creditOf[msg.sender] += wei_;
         emit Deposited(msg.sender, wei_);
         uint256 before = _token.balanceOf(address(this));
@@ -114,7 +116,7 @@ contract Vault is IVault, ReentrancyGuardTransient {
         _pots[pot] -= wei_;
     }
 
-    /// @dev All that lies here is less than 2^256 of the token's.
+    /// @dev The sum does not overflow: all pots together are at most what the token has in all.
     function _putIn(bytes32 pot, uint256 wei_) private {
         uint256 held = _pots[pot];
         _pots[pot] = held + wei_ + (held == 0 ? 1 : 0);

@@ -14,7 +14,7 @@ import {Slots} from "./libraries/Slots.sol";
 abstract contract VoteCounting is VoteDraws, IVotes {
     /// @dev What became of the votes of one call.
     /// @param base that the round starts from
-    /// @param touched slots of which a primary draw has got a vote
+    /// @param touched slots of which a draw that is not late has got a vote
     /// @param touchedLate slots whose late draw has got one
     struct Count {
         bytes32 base;
@@ -27,7 +27,7 @@ abstract contract VoteCounting is VoteDraws, IVotes {
     /// @dev A vote of the call.
     /// @param code how its word is kept
     /// @param isCounted whether it counts since this call
-    /// @param isOpened whether it came with an opening that fits, and counts now or did before
+    /// @param isOpened whether it came with an opening that fits, and its rank has a counted vote of this code
     /// @param isPaid whether its opening is paid since this call
     struct HandedRank {
         DrawnRank drawn;
@@ -38,7 +38,8 @@ abstract contract VoteCounting is VoteDraws, IVotes {
     }
 
     // Counting (7.7)
-    /// @dev Counts a vote whose draw was found, or finds that its opening fits the vote that counts.
+    /// @dev Counts a vote whose draw was found, or takes its opening where the rank has a counted vote already. That vote has the same code, but it may be
+    /// another vote: two signed votes of a rank are for `proveTwoVotes`.
     function _count(DrawnRound memory all, Count memory count, HandedRank memory one, HandedVote calldata handed)
         internal
     {
@@ -46,6 +47,7 @@ abstract contract VoteCounting is VoteDraws, IVotes {
         uint256 code = Ballots.codeOf(handed.word);
         uint256 votes_ = _votesOf(all.task, all.number, drawn.slot, drawn.draw);
         uint256 before = Ballots.at(votes_, drawn.rank);
+        // Passed over: a word that is none; where the rank has voted, a vote of another code or without an opening.
         if (code == Ballots.NOTHING || before != Ballots.NOTHING && (before != code || !handed.isOpened)) return;
         if (before == Ballots.NOTHING && !_isDue(all, drawn, votes_, code)) return;
         (bool isGood, bool isFitting) = _isSigned(all, count, drawn, handed);
@@ -56,8 +58,8 @@ abstract contract VoteCounting is VoteDraws, IVotes {
         _cast(all, count, drawn, Ballots.cast(votes_, drawn.rank, code), code);
     }
 
-    /// @dev Whether a first vote of this rank counts now. An UNSERVED counts in a failed draw too: else an own reserve that abstains first would save a
-    /// solver that serves nobody its fee.
+    /// @dev Whether a first vote of this rank counts now. An UNSERVED counts in a failed draw too. Else a reserve of the solver's own that abstains after
+    /// the primary's UNSERVED would make the draw fail with one UNSERVED. Then the other reserve's UNSERVED, without which no fee is due, would not count.
     function _isDue(DrawnRound memory all, DrawnRank memory drawn, uint256 votes_, uint256 code)
         private
         view
@@ -66,6 +68,7 @@ abstract contract VoteCounting is VoteDraws, IVotes {
         if (block.number > drawn.from + 2 * all.auditMax) return false;
         (bool isAccepted, bool isFailed) = Ballots.statusOf(votes_);
         if (isAccepted || isFailed && code != Ballots.UNSERVED) return false;
+        // Whether no other auditor is waited for: the rank is 0, or the primary has voted.
         bool isPrimary = drawn.rank == 0 || Ballots.at(votes_, 0) != Ballots.NOTHING;
         return isPrimary || block.number >= drawn.from + all.auditMax / 3;
     }
@@ -158,7 +161,7 @@ abstract contract VoteCounting is VoteDraws, IVotes {
     }
 
     // Paying (7.7)
-    /// @dev Pays the opening of a vote whose draw is over, until 3 auditMax.
+    /// @dev Pays the opening of a vote until from + 3 auditMax, once its draw is accepted, has failed or is out of time.
     function _pay(DrawnRound memory all, HandedRank memory one) internal {
         DrawnRank memory drawn = one.drawn;
         if (!one.isOpened || one.isPaid || block.number > drawn.from + 3 * all.auditMax) return;

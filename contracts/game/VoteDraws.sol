@@ -16,7 +16,7 @@ abstract contract VoteDraws is SeatReading, RoundReading {
     using Panels for Panel;
 
     /// @dev A drawn round, its auditors as far as they were needed, and the claim that was looked at last.
-    /// @param closed from which the windows of its primary draws count
+    /// @param closed from which the windows of its draws count, but for late ones
     /// @param hasClaim whether the next fields are those of the claim in `slot`
     /// @param drawn its segments, by draw
     struct DrawnRound {
@@ -67,7 +67,7 @@ abstract contract VoteDraws is SeatReading, RoundReading {
     }
 
     // The draw (4, 7.9)
-    /// @dev Finds a rank of a draw; false where there is none.
+    /// @dev A rank of a draw. Its `seat` is 0 where there is no such rank or draw.
     function _find(DrawnRound memory all, uint256 slot, uint256 draw, uint256 rank)
         internal
         view
@@ -89,7 +89,7 @@ abstract contract VoteDraws is SeatReading, RoundReading {
             : _primaryPanel(all).seatAt(drawn.slot, drawn.draw, rank);
     }
 
-    /// @dev False where there is no such claim.
+    /// @dev Loads a claim and its segments into `all`, where it was not the last one that was looked at. False where there is no such claim.
     function _turnTo(DrawnRound memory all, uint256 slot) private view returns (bool) {
         if (all.hasClaim && slot == all.slot) return true;
         (bytes32 root, uint256 segments) = _claimAt(_roundAt(all.task, all.number), slot);
@@ -123,7 +123,8 @@ abstract contract VoteDraws is SeatReading, RoundReading {
         return _hasClaim(here, slot) ? Ballots.ofIn(here.claims[slot].votes, draw) : 0;
     }
 
-    /// @dev Whether no vote of a draw can count any more.
+    /// @dev Whether a draw is accepted, has failed, or is out of time, which it is after from + 2 auditMax. From then on openings of its votes are paid. In a
+    /// failed draw an UNSERVED still counts until the draw is out of time (`_isDue` of `VoteCounting`).
     function _isDecided(DrawnRound memory all, DrawnRank memory drawn, uint256 votes_) internal view returns (bool) {
         (bool isAccepted, bool isFailed) = Ballots.statusOf(votes_);
         return isAccepted || isFailed || block.number > drawn.from + 2 * all.auditMax;

@@ -37,6 +37,7 @@ abstract contract VoteJudging is VoteCounting {
 
     function _judge(TaskId task, uint256 number, HandedVote[] calldata handed) private {
         Round storage round = _roundOf(task, number);
+        // Votes of a FALLEN round count as before.
         if (round.phase == Phase.UNDONE || !round.isDrawn) return;
         DrawnRound memory all = _drawnRound(task, number);
         Count memory count;
@@ -47,13 +48,13 @@ abstract contract VoteJudging is VoteCounting {
             one.drawn = _find(all, handed[i].slot, handed[i].draw, handed[i].rank);
             if (one.drawn.seat == 0) continue;
             _count(all, count, one, handed[i]);
-            // Nothing that is paid changes what counts.
+            // The bit of a paid opening changes nothing that `_count` looks at: so votes are paid between others that are counted.
             _pay(all, one);
         }
         _decide(all, count);
         bytes memory counted = _listCounted(count.votes, handed);
         if (counted.length != 0) emit VotesCounted(task, number, counted);
-        // Votes behind those that were not paid may have ended their draws.
+        // Votes later in the list may have decided draws of earlier ones.
         for (uint256 i = 0; i < handed.length; ++i) {
             _pay(all, count.votes[i]);
         }
@@ -98,7 +99,8 @@ abstract contract VoteJudging is VoteCounting {
     }
 
     // Deciding (7.7)
-    /// @dev What the votes of this call have made of claims.
+    /// @dev What the votes of this call have made of claims. A claim that was decided before is left as it is. `accepted` alone: mergeable. Both bits:
+    /// accepted after closed + auditMax, so paid and not merged. `refused` alone: void.
     function _decide(DrawnRound memory all, Count memory count) private {
         Round storage round = _roundAt(all.task, all.number);
         for (uint256 left = count.touchedLate; left != 0; left &= left - 1) {
@@ -123,7 +125,7 @@ abstract contract VoteJudging is VoteCounting {
         (round.accepted, round.refused) = (accepted, refused);
     }
 
-    /// @return isAccepted whether all primary draws of a claim are accepted
+    /// @return isAccepted whether all draws of a claim, but for a late one, are accepted
     /// @return isVoid whether one has failed
     function _statusOf(DrawnRound memory all, Round storage round, uint256 slot)
         private

@@ -10,10 +10,10 @@ import {TaskId} from "../../Types.sol";
 /// contest -> answer ---------> nameChild -> ... ----> bringLeaf
 ///   ANSWER --------> CONTESTER ---------> ANSWER/LEAF
 /// ```
-/// Nobody brings a rival root. Whoever has the tree answers: first the two roots behind the posted one, then 16 nodes a turn, which hash to their parent.
-/// The contester names the one that its own tree lacks. At the leaf anybody brings the inputs. Each turn has `respond` blocks. No answer, or no right leaf:
-/// the root FALLS. A right leaf, or a silent contester: it HOLDS, half of the bond goes to who answered last, half is burned. Where the root is not
-/// posted any more the contest is MOOT, its bond returned.
+/// Nobody brings a rival root. Whoever has the tree answers: first the two roots of which the posted one is the hash, then 16 nodes a turn, which hash to
+/// their parent. The contester names the one that its own tree lacks. At the leaf anybody brings the inputs. Each turn has `respond` blocks. No answer, or
+/// no right leaf: the root FALLS. A right leaf, or a silent contester: it HOLDS, half of the bond goes to who answered last, half is burned. Where the root
+/// is not posted any more the contest is MOOT, its bond returned.
 /// @dev Any number runs at once. Of a tree nothing is remembered but two hashes, so an answer costs the same on every level.
 interface IContests {
     /// @notice Whose move a contest waits for. The last three are ends.
@@ -83,11 +83,11 @@ interface IContests {
     /// @param nodes nodes of one level, from left to right
     function nameChild(TaskId task, bytes32 id, uint256 child, bytes32[] calldata nodes) external;
 
-    /// @notice At a leaf: the contract computes it, and the root stands if it is the posted one; else the call reverts, and the root falls when the clock
-    /// has run out. So no call computes a leaf and makes a root fall as well. A leaf behind the last one is the zero word and needs no inputs.
+    /// @notice At a leaf: the contract computes it, and the contest HOLDS if it is the posted leaf; else the call reverts, and the root falls when the clock
+    /// has run out. So no call computes a leaf and makes a root fall as well. A leaf after the last one is the zero word and needs no inputs.
     /// @param task the task
     /// @param id its name
-    /// @param inputs one behind the other, no lengths between them: the leaf (1,024 bytes) of the base root's weights and its siblings, that of its momentum
+    /// @param inputs one after the other, no lengths between them: the leaf (1,024 bytes) of the base root's weights and its siblings, that of its momentum
     /// and its siblings; then of each merged claim, in ascending order of shards, the leaf of its pseudo-gradient (260 bytes) and its siblings, the carried
     /// root, and the siblings of the work leaf in the claim's tree
     function bringLeaf(TaskId task, bytes32 id, bytes calldata inputs) external;
@@ -98,14 +98,15 @@ interface IContests {
     function endContest(TaskId task, bytes32 id) external;
 
     // Views
-    /// @notice Open contests of a task, by epoch of their round (`OpenCounts`).
+    /// @notice How many contests of a task are open. The bond of the next one is `contestBond` times this number + 1.
     /// @param task the task
-    /// @return counts a count an epoch
+    /// @return counts their number
     function openOf(TaskId task) external view returns (uint256 counts);
 
-    /// @notice `respond` after a contest of the task was last lost: until then whoever waited for its end can contest the root itself, and no solver is marked silent.
+    /// @notice The block in which a contest of the task last ended in HOLDS, plus `respond`. Until then no solver is marked silent: an account that waited
+    /// for the end can open a contest of its own. It prolongs no `rootUntil`.
     /// @param task the task
-    /// @return blockNumber that block; 0: none was lost
+    /// @return blockNumber that block; 0: none has ended in HOLDS
     function contestedUntil(TaskId task) external view returns (uint256 blockNumber);
 
     /// @notice Where a contest stands.
@@ -117,7 +118,7 @@ interface IContests {
     /// @return tensor 0 weights, 1 momentum
     /// @return level 0: the posted root itself is contested; else 1 + the node's depth in its tensor tree
     /// @return index of the node in its level
-    /// @return node that is contested; while the contester is on turn, the hash of the posted nodes
+    /// @return node that is contested; 0 at level 0
     function contestOf(TaskId task, bytes32 id)
         external
         view

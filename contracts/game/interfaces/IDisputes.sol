@@ -128,7 +128,8 @@ interface IDisputes {
     /// @param roots state roots, from the start of the segment to its end
     /// @param solver account of the claim's solver, which the start leaf names
     /// @param start opens boundary `segment` of the claim, the first root; its leaf is the vote's start leaf
-    /// @param end opens boundary `segment` + 1 of the claim; in an exact task its leaf is the vote's end leaf, and its root is the last one where the vote is an ACCEPT, another one where it is a REJECT_STATE; else it is not read
+    /// @param end opens boundary `segment` + 1 of the claim; in an exact task its leaf is the vote's end leaf, and its root is the last one where the vote
+    /// is an ACCEPT, another one where it is a REJECT_STATE; else it is not read
     /// @param sealSalt of the seal, which hides the last root
     function postVoteRoots(TaskId task, bytes32 dispute, bytes32[] calldata roots, address solver, BoundaryProof calldata start, BoundaryProof calldata end, bytes32 sealSalt) external;
 

@@ -19,7 +19,7 @@ interface IEvidence {
 
     /// @notice Boundary 0 of a claim and what it must be.
     /// @param first boundary 0
-    /// @param base what stands behind the root that the round started from
+    /// @param base the two roots whose hash is the root that the round started from
     /// @param work of the solver's last merged claim of the same epoch. Looked at only where moments carry over and there is such a claim
     struct StartProof {
         BoundaryProof first;
@@ -29,8 +29,8 @@ interface IEvidence {
 
     /// @notice A leaf of a claim's pseudo-gradient and what it must be.
     /// @param work of the claim
-    /// @param base what stands behind the root that the round started from
-    /// @param last boundary of the claim
+    /// @param base the two roots whose hash is the root that the round started from
+    /// @param last the claim's last boundary
     /// @param globalLeaf in the weights of `base`
     /// @param finalLeaf in the weights of `last`
     /// @param deltaLeaf in the pseudo-gradient
@@ -119,7 +119,7 @@ interface IEvidence {
     /// @param proof what shows it
     function proveRightStart(TaskId task, SignedVote calldata signed, StartProof calldata proof) external;
 
-    /// @notice A REJECT_DELTA of a leaf that is the encoded difference.
+    /// @notice A REJECT_DELTA of a leaf that is the encoded difference, of a claim whose carried root is right too.
     /// @param task the task
     /// @param signed the vote and its signature
     /// @param proof what shows it

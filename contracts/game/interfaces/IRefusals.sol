@@ -12,9 +12,9 @@ interface IRefusals {
     /// @param account whose it is
     /// @custom:remedy An account holds one seat of a task; use it, or wait until its number is free.
     error AlreadySeated(address account);
-    /// @notice The seat has settled these rounds.
+    /// @notice The seat has settled the round that was asked for.
     /// @param seat id of the seat
-    /// @param untilRound the last round that is settled
+    /// @param untilRound index of the round that was asked for
     /// @custom:remedy Nothing is left to settle up to this round.
     error AlreadySettled(uint256 seat, uint256 untilRound);
     /// @notice An amount or a number is above its greatest value.
@@ -49,21 +49,21 @@ interface IRefusals {
     /// @custom:remedy Only the credit is left to be withdrawn.
     error TaskIsClosed(bytes32 task);
     /// @notice Too few have signed this merge.
-    /// @param seats ids of seats
-    /// @param signers numbers of the seats that signed, as a bitmap
-    /// @custom:remedy Bring merge signatures of more than half of the round's seats that are not closed.
+    /// @param seats numbers of the round's solver seats that are not CONVICTED, as a bitmap
+    /// @param signers numbers of those whose signature is good, as a bitmap
+    /// @custom:remedy Bring merge signatures of more than half of the round's solver seats that are not CONVICTED.
     error NoMajority(uint256 seats, uint256 signers);
     /// @notice The sender is not in the round's pool.
     /// @param account whose it is
     /// @custom:remedy Use the account of a seat in this round's pool.
     error NotCommitter(address account);
     /// @notice The sender did not open the contest.
-    /// @param expected what is due
-    /// @param actual what was given
+    /// @param expected account of the contester
+    /// @param actual account of the sender
     /// @custom:remedy Only who opened the contest names the child.
     error NotContester(address expected, address actual);
     /// @notice Its clock still runs.
-    /// @param lastBlock the last block in which it is not
+    /// @param lastBlock the last block of the clock or window that has to run out
     /// @param blockNumber the block of the call
     /// @custom:remedy Wait until the clock has run out.
     error NotLate(uint256 lastBlock, uint256 blockNumber);
@@ -72,21 +72,21 @@ interface IRefusals {
     /// @param merged slots of the merged claims, as a bitmap
     /// @custom:remedy Merge claims that were accepted in time, at least one, each once.
     error NotMergeable(uint256 mergeable, uint256 merged);
-    /// @notice The sender is no module of this deployment.
+    /// @notice Only the deployment's own contracts may call it.
     /// @param caller who called
     /// @custom:remedy Call the module that offers this to everybody.
     error NotModule(address caller);
-    /// @notice Another round waits for its root, or none does.
+    /// @notice Another round waits for its root, or none does, or the round still takes commitments.
     /// @param round index of the round in its task, from 0
-    /// @custom:remedy Only the newest round that has no root yet can be posted or stand.
+    /// @custom:remedy Only the round that has no root yet can be posted or stand, after its closing block.
     error NotNewest(uint256 round);
     /// @notice The seat is somebody else's.
-    /// @param expected what is due
-    /// @param actual what was given
+    /// @param expected account of the seat
+    /// @param actual account of the sender
     /// @custom:remedy Send it from the seat's account.
     error NotHolder(address expected, address actual);
-    /// @notice Something about the seat can still change its pay.
-    /// @param seat id of the seat
+    /// @notice Something about the seat can still change its pay; or an epoch cannot be freed, as somebody has not settled it or something about it is open.
+    /// @param seat id of the seat; 0: the epoch of the round cannot be freed
     /// @param round index of the round in its task, from 0
     /// @custom:remedy Wait until the round's windows are over and nothing on the seat is open.
     error NotSettleable(uint256 seat, uint256 round);
@@ -98,13 +98,13 @@ interface IRefusals {
     /// @param round index of the round in its task, from 0
     /// @custom:remedy Wait until the running round has ended.
     error NotPaused(uint256 round);
-    /// @notice The sender did not post the task.
-    /// @param expected what is due
-    /// @param actual what was given
+    /// @notice The sender is not the task's submitter.
+    /// @param expected account of the submitter
+    /// @param actual account of the sender
     /// @custom:remedy Only the submitter can do this.
     error NotSubmitter(address expected, address actual);
-    /// @notice There is nothing open of this name.
-    /// @param id its name
+    /// @notice There is nothing open of this name; or the round that was to be contested has no posted root.
+    /// @param id its name, or the index of the round
     /// @custom:remedy It has ended already, or never was.
     error NothingOpen(bytes32 id);
     /// @notice No draw waits for its randomness.
@@ -137,7 +137,8 @@ interface IRefusals {
     /// @param round index of the round in its task, from 0
     /// @custom:remedy Name a round that has been opened.
     error RoundUnknown(uint256 round);
-    /// @notice The round does not run: it has its root, its base root stands, or an earlier root fell and undid it.
+    /// @notice The round does not run: it has its root, its base root stands, its root fell, or an earlier root fell and undid it. `proveStart` and
+    /// `proveRightStart` refuse only an undone round, in tasks that carry moments.
     /// @param round index of the round in its task, from 0
     /// @custom:remedy Go on with the round that runs now.
     error RoundUndone(uint256 round);
@@ -175,7 +176,8 @@ interface IRefusals {
     /// @param lastBlock the last block in which it can be drawn
     /// @custom:remedy Draw it, or wait until it has lapsed.
     error StartPending(uint256 lastBlock);
-    /// @notice Nobody made this statement, or nobody answers for it any more.
+    /// @notice Nobody made this statement, or nobody answers for it any more. In a dispute also: the vote claims no state, or the call is not for this kind
+    /// of statement.
     /// @param round index of the round in its task, from 0
     /// @param slot the claim: its solver's place in the pool
     /// @custom:remedy Name a claim that was committed, or bring a vote that a seat has signed.
@@ -184,9 +186,10 @@ interface IRefusals {
     /// @param task the task
     /// @custom:remedy No later round opens; settle and leave.
     error TaskHalted(bytes32 task);
-    /// @notice No round is to come: all have been used, or the task has was paused for `dispute`.
+    /// @notice No round is to come: all have been used. `join` refuses also where the task has paused for `dispute` blocks, without a start that can still be
+    /// drawn.
     /// @param task the task
-    /// @custom:remedy Settle and leave.
+    /// @custom:remedy Settle and leave. A task that only pauses can be started again.
     error TaskOver(bytes32 task);
     /// @notice The task is not over.
     /// @param task the task
@@ -213,13 +216,13 @@ interface IRefusals {
     /// @custom:remedy Only an ACCEPT or a REJECT of a state leaf can be asked.
     error WordNotQueried(uint256 word);
     /// @notice The claim starts from another root than the chain gives.
-    /// @param expected what is due
-    /// @param actual what was given
+    /// @param expected base root of the round
+    /// @param actual base root that the call named
     /// @custom:remedy Train from the root that the chain gives.
     error WrongBase(bytes32 expected, bytes32 actual);
-    /// @notice The claim was trained on another shard than the chain assigns.
-    /// @param expected what is due
-    /// @param actual what was given
+    /// @notice The claim was trained on another shard than the chain assigns, or the round has no beacon yet.
+    /// @param expected beacon of the round; 0: none yet
+    /// @param actual beacon that the call named
     /// @custom:remedy Train the shard that the chain's beacon assigns.
     error WrongBeacon(bytes32 expected, bytes32 actual);
     /// @notice The bond is more than the call pays at most.
@@ -233,9 +236,9 @@ interface IRefusals {
     /// @param actual what was given
     /// @custom:remedy Claim as many segments as all audits of a claim need, and at most the round's number.
     error WrongSegments(uint256 least, uint256 greatest, uint256 actual);
-    /// @notice It is somebody else's turn.
-    /// @param expected what is due
-    /// @param actual what was given
+    /// @notice The call is for another turn.
+    /// @param expected number of the turn or stage that runs
+    /// @param actual number of the one that the call is for
     /// @custom:remedy Wait for your turn.
     error WrongTurn(uint256 expected, uint256 actual);
 }

@@ -5,7 +5,7 @@ import {TaskId} from "../../Types.sol";
 import {RoundView} from "../GameTypes.sol";
 
 /// @title Rounds: start, commit, draw, post. A phase ends as soon as everybody it waits for has acted.
-/// @notice START freezes the pools of two rounds; a block's randomness assigns both, then the first opens. COMMIT closes at the first of: all have
+/// @notice START freezes the pools of two rounds at most; a block's randomness assigns them, then the first opens. COMMIT closes at the first of: all have
 /// committed; two thirds have and trainMin has passed; trainMax. The close freezes the pool of the round after next. DRAW records one seed for the
 /// audits, the late audits of earlier rounds and shards to come. POST takes the outer root that a majority has merged, and opens the next round; where
 /// nothing can be merged, or nobody merged it, the base root stands.
@@ -42,8 +42,8 @@ interface IRounds {
     /// @param dutyUntil the last block in which a statement of the round can cost or earn something; the greatest number while it has no root
     /// @param accepted by votes, and not convicted
     /// @param convicted a fault was proven in the claim itself
-    /// @param unserved two of three auditors of a draw said UNSERVED
-    /// @param lateRejected two of three auditors of a late audit said that it is false, or was not served
+    /// @param unserved two of the three auditors of a draw, or all, said UNSERVED
+    /// @param lateRejected its late draw has failed, and two of the three auditors or all said REJECT or UNSERVED
     /// @param restored a slash has paid for it
     struct Facts {
         bool isUndone;
@@ -75,7 +75,7 @@ interface IRounds {
         uint64 convicted;
     }
 
-    /// @notice Two pools were frozen; the randomness of `beaconBlock` assigns both rounds.
+    /// @notice The pools of the next two rounds were frozen, or of one where no second can follow. The randomness of `beaconBlock` assigns these rounds.
     /// @param task the task
     /// @param firstRound the first round
     /// @param beaconBlock whose randomness assigns them
@@ -130,7 +130,7 @@ interface IRounds {
     /// @notice No round follows for now.
     /// @param task the task
     event TaskPaused(TaskId indexed task);
-    /// @notice A posted root lost a contest; later rounds are undone.
+    /// @notice A posted root fell: its contest ended in FALLS. Later rounds are undone.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     event RootFell(TaskId indexed task, uint256 indexed round);
@@ -143,11 +143,11 @@ interface IRounds {
     event EpochFreed(TaskId indexed task, uint256 epoch);
 
     // Everybody
-    /// @notice Freezes the pools of the next two rounds and asks for their beacon.
+    /// @notice Freezes the pools of the next two rounds, or of one where no second can follow, and asks for their beacon.
     /// @param task the task
     function start(TaskId task) external;
 
-    /// @notice Deals both rounds of a start and opens the first.
+    /// @notice Deals the frozen rounds of a start and opens the first.
     /// @param task the task
     /// @param proof of the deciding block's randomness (`IRandomness.read`)
     function drawStart(TaskId task, bytes calldata proof) external;
@@ -206,7 +206,7 @@ interface IRounds {
     function sync(TaskId task) external;
 
     // Modules
-    /// @notice A posted root fell. The game only.
+    /// @notice A posted root fell. The game only: code of Settlement calls it.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param isLast whether the task is halted with it
@@ -252,10 +252,10 @@ interface IRounds {
     /// @return the beacon; 0: not assigned
     function beaconOf(TaskId task, uint256 round) external view returns (bytes32);
 
-    /// @notice Where a task stands, and the root that its next round starts from.
+    /// @notice Where a task stands, and a root: while the task pauses, what the next round starts from; else the base root of the live round.
     /// @param task the task
     /// @return line where it stands
-    /// @return root what the next round starts from
+    /// @return root base root of the live round; where none is live, what the next round starts from
     function lineOf(TaskId task) external view returns (Line memory line, bytes32 root);
 
     /// @notice The next number to open.
@@ -263,9 +263,10 @@ interface IRounds {
     /// @return its number
     function nextRound(TaskId task) external view returns (uint256);
 
-    /// @notice Whether no round runs or is to come.
+    /// @notice Whether no round is without a root, and the task is halted, or all rounds are used, or it has paused for `dispute` blocks without a start that
+    /// can still be drawn. The last is not for good: `start` still works.
     /// @param task the task
-    /// @return true: none
+    /// @return true: it is over
     function isOver(TaskId task) external view returns (bool);
 
     /// @notice What settlement needs of the rounds `first` .. `last`.

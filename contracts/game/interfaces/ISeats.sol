@@ -23,7 +23,8 @@ interface ISeats {
     /// @param task the task
     /// @param seat id of the seat
     event SeatLeft(TaskId indexed task, uint256 indexed seat);
-    /// @notice A seat was convicted: its stake is gone. What is left of a solver's after all shares is held until its number is free.
+    /// @notice A seat was convicted: its stake is gone. Of a solver's, the rest after finder and submitter is held until a root that it signed falls, or
+    /// its number is free; where the seat was convicted by a fall, that fall takes it.
     /// @param task the task
     /// @param seat id of the seat
     /// @param proof what shows it
@@ -63,8 +64,8 @@ interface ISeats {
     /// @param seat id of the seat
     function leave(TaskId task, uint256 seat) external;
 
-    /// @notice Pays the stake of a seat that nothing holds any more to its account's credit, once it has left or the task is over; of a solver that waits also
-    /// where all 64 numbers are taken. Anybody may call it.
+    /// @notice Pays the stake of a seat that nothing holds any more to its account's credit, once it has left or the task is over; of a solver that waits
+    /// also where all 64 numbers are taken. Anybody may call it.
     /// @param task the task
     /// @param seat id of the seat
     function payOut(TaskId task, uint256 seat) external;
@@ -95,7 +96,7 @@ interface ISeats {
     /// @return a bitmap of numbers
     function poolOf(TaskId task, SeatRole role, uint256 version) external view returns (uint256[] memory);
 
-    /// @notice The earliest round that a seat of the task has not settled; NO_ROUND where it has no seats.
+    /// @notice The earliest round that a seat of the task has not settled; the greatest uint32 where it has no seats.
     /// @param task the task
     /// @return index of the round; the greatest uint32: no seats
     function settledBy(TaskId task) external view returns (uint256);

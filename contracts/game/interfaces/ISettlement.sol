@@ -23,7 +23,7 @@ interface ISettlement {
     /// @param statement the claim or the vote
     /// @param finder who found it, and is paid for it
     event StatementConvicted(TaskId indexed task, uint256 indexed seat, Proof proof, StatementRef statement, address finder);
-    /// @notice A slash paid for a claim that a false REJECT had made void.
+    /// @notice A slash paid for a claim that a false REJECT had made void, or of which it had taken the pay in a late audit.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param slot the claim: its solver's place in the pool
@@ -52,7 +52,7 @@ interface ISettlement {
     function markSilent(TaskId task, uint256 seat, MissedPlace[] calldata missed) external;
 
     // Modules
-    /// @notice Closes a seat for one of its statements. Queries, Disputes, Steps and Evidence only.
+    /// @notice Convicts a seat of one of its statements. The game only: code of Queries, Disputes, Steps and Evidence calls it.
     /// @param task the task
     /// @param seat id of the seat
     /// @param finder who found it, and is paid for it
@@ -60,7 +60,7 @@ interface ISettlement {
     /// @param statement the claim or the vote
     function punish(TaskId task, uint256 seat, address finder, Proof proof, StatementRef calldata statement) external;
 
-    /// @notice A posted root fell: its signers are closed, later rounds undone. The game only.
+    /// @notice A posted root fell: its signers are convicted, later rounds undone. The game only: code of Contests calls it.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param finder who found it, and is paid for it

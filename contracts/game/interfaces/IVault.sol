@@ -2,7 +2,8 @@
 pragma solidity ^0.8.28;
 
 /// @title The one place where tokens lie.
-/// @notice balance of the token == sum of all credits + sum of all pots + burnPending.
+/// @notice The balance of the token is the sum of all credits, all pots and burnPending. Tokens that were sent without `deposit` come on top: nobody can ever
+/// move them.
 interface IVault {
     /// @notice Tokens came in.
     /// @param account whose it is
@@ -12,7 +13,7 @@ interface IVault {
     /// @param account whose it is
     /// @param wei_ amount in the smallest unit of the token
     event Withdrawn(address indexed account, uint256 wei_);
-    /// @notice Tokens were destroyed.
+    /// @notice Tokens went to 0x...dEaD.
     /// @param wei_ amount in the smallest unit of the token
     event Burned(uint256 wei_);
     /// @notice Credit went into a pot: a stake, a bond or an escrow.
@@ -38,7 +39,7 @@ interface IVault {
     /// @notice There is nothing to move.
     /// @custom:remedy Name an amount above 0; a withdrawal needs credit.
     error NothingMoved();
-    /// @notice A pot holds less than is asked of it: a bug of the modules.
+    /// @notice A pot holds less than is asked of it: a bug of `Game` or `Shares`.
     /// @param pot which part of the money (`Pots`)
     /// @param expectedWei what is needed
     /// @param actualWei what there is
@@ -57,10 +58,10 @@ interface IVault {
     /// @notice Pays all credit of the sender out.
     function withdraw() external;
 
-    /// @notice Burns what waits for it. Anybody may call it.
+    /// @notice Sends what waits to be burned to 0x...dEaD. Anybody may call it.
     function burn() external;
 
-    /// @notice Credit of an account into a pot. Modules only, as all below.
+    /// @notice Credit of an account into a pot. `Game` and `Shares` only, as all moves below.
     /// @param account whose it is
     /// @param pot which part of the money (`Pots`)
     /// @param wei_ amount in the smallest unit of the token
@@ -83,7 +84,7 @@ interface IVault {
     /// @param wei_ amount in the smallest unit of the token
     function discard(bytes32 pot, uint256 wei_) external;
 
-    /// @notice Whether an account is a module of this deployment.
+    /// @notice Whether an account is the deployment's `Game` or `Shares`.
     /// @param account whose it is
     /// @return true: it is
     function isModule(address account) external view returns (bool);

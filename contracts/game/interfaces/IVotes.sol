@@ -5,10 +5,11 @@ import {TaskId} from "../../Types.sol";
 import {Statements} from "../../libraries/Statements.sol";
 
 /// @title JUDGE: counts signed votes, decides claims, adds up the pay of opened votes.
-/// @notice A draw is accepted where the primary, or both reserves, say ACCEPT; it has failed once that is impossible. Votes decide merging and pay, never a
-/// stake. What does not count is skipped, never refused: who hands in one vote of a batch first must not make the batch fail.
+/// @notice A draw is accepted where the primary, or both reserves, say ACCEPT. It has failed where the primary and a reserve have said something else.
+/// Votes decide merging and pay, never a stake. What does not count is skipped, never refused: who hands in one vote of a batch first must not make the
+/// batch fail.
 interface IVotes {
-    /// @notice A vote as it is handed in. What stands behind its hashes comes with it, or later, or never.
+    /// @notice A vote as it is handed in. What its hashes were made of comes with it, or later, or never.
     /// @param slot of the claim
     /// @param draw index of the draw in its claim; the task's number of draws is the late one
     /// @param rank 0 primary, 1 and 2 reserves
@@ -18,7 +19,7 @@ interface IVotes {
     /// @param startLeaf of the claim
     /// @param endLeaf of the claim, where the vote comes without its opening
     /// @param seal where the vote comes without its opening
-    /// @param opening what stands behind end leaf and seal
+    /// @param opening what end leaf and seal were made of
     /// @param r of the signature, EIP-2098
     /// @param vs of the signature, EIP-2098
     struct HandedVote {
@@ -78,7 +79,8 @@ interface IVotes {
     /// @return convicted a fault was proven in the claim itself
     function resultOf(TaskId task, uint256 round) external view returns (uint64 accepted, uint64 refused, uint64 convicted);
 
-    /// @notice The counted words of a draw by rank, 0 where there is none; 4 more where the opening was paid.
+    /// @notice Codes of the counted votes of a draw, by rank. 0 nothing, 1 ACCEPT, 2 a REJECT, 3 UNSERVED, 4 ABSTAIN; 5 and 6 are 1 and 2 with a paid
+    /// opening.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param slot the claim: its solver's place in the pool
@@ -96,11 +98,11 @@ interface IVotes {
     /// @return segment index of the segment
     function drawnOf(TaskId task, uint256 round, uint256 slot, uint256 draw, uint256 rank) external view returns (uint256 seat, uint256 segment);
 
-    /// @notice Whether no vote of a draw can count any more.
+    /// @notice Whether a draw is accepted, has failed, or is out of time: openings of its votes are paid then. In a failed draw an UNSERVED still counts.
     /// @param task the task
     /// @param round index of the round in its task, from 0
     /// @param slot the claim: its solver's place in the pool
     /// @param draw index of the draw in its claim; the task's number of draws is the late one
-    /// @return true: none can
+    /// @return true: it is; false also where there is no such draw
     function isDrawOver(TaskId task, uint256 round, uint256 slot, uint256 draw) external view returns (bool);
 }

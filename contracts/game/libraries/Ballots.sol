@@ -11,13 +11,13 @@ library Ballots {
     uint256 private constant DRAW_BITS = 9;
     uint256 private constant CODE = 7;
     uint256 private constant DRAW = 511;
-    // What a rank says: nothing, these, or ACCEPT and REJECT with their opening.
+    // What is kept of a rank: 0 to 4, or 5 and 6, which are ACCEPT and REJECT with a paid opening. 4 is ABSTAIN, never a bit of its own.
     uint256 internal constant NOTHING = 0;
     uint256 internal constant ACCEPT = 1;
     uint256 internal constant REJECT = 2;
     uint256 internal constant UNSERVED = 3;
     uint256 internal constant ABSTAIN = 4;
-    /// @dev Added to ACCEPT and REJECT.
+    /// @dev Added to ACCEPT and REJECT, to nothing else.
     uint256 internal constant PAID = 4;
 
     // All votes of a claim
@@ -47,13 +47,13 @@ library Ballots {
     }
 
     // The votes of a draw (7.7)
-    /// @notice What a rank said, paid or not.
+    /// @notice What a rank said: a code without PAID.
     function at(uint256 votes, uint256 rank) internal pure returns (uint256 code) {
         code = codeAt(votes, rank);
         if (code > PAID) code -= PAID;
     }
 
-    /// @notice The same, PAID added where its opening was.
+    /// @notice What is kept of a rank: PAID is added where its opening was paid.
     function codeAt(uint256 votes, uint256 rank) internal pure returns (uint256) {
         return votes >> BITS * rank & CODE;
     }
@@ -77,7 +77,8 @@ library Ballots {
         return codeAt(votes, rank) > PAID;
     }
 
-    /// @notice Accepted: the primary, or both reserves, say ACCEPT. Failed: that has become impossible.
+    /// @notice Accepted: the primary, or both reserves, say ACCEPT. Failed: the primary and a reserve have said something else. While the primary is silent a
+    /// draw does not fail: its ACCEPT would still decide.
     function statusOf(uint256 votes) internal pure returns (bool isAccepted, bool isFailed) {
         (uint256 primary, uint256 second, uint256 third) = (at(votes, 0), at(votes, 1), at(votes, 2));
         isAccepted = primary == ACCEPT || second == ACCEPT && third == ACCEPT;

@@ -49,14 +49,18 @@ library GameTermsCheck {
         _window("query", windows.query, least.query, most);
     }
 
-    /// @dev Windows that must fit into one another.
+    /// @dev Windows that must fit into one another. `drawn` is the most blocks from what asks for a draw to the block after the deciding one.
     function _checkSums(GameWindows memory windows, DeploymentBounds memory bounds) private pure {
         (uint256 auditMax, uint256 trainMax) = (windows.auditMax, windows.trainMax);
         uint256 drawn = uint256(windows.delay) + windows.drawGrid;
+        // The latest close is not before the earliest one (7.3).
         _least("trainMax", trainMax, windows.trainMin);
         _least("trainMin", windows.trainMin, drawn + auditMax + windows.post);
+        // A draw is recorded before reserves may vote, from auditMax / 3 on (7.4, 7.7). After the deciding block drawMargin blocks at least are left for it.
         _least("auditMax / 3", auditMax / 3, drawn + bounds.drawMargin);
         _least("dispute", windows.dispute, 6 * auditMax + bounds.least.respond);
+        // Late audits can be drawn until closed + dispute (7.9). So the draw of the next round draws them, however late it is recorded, where that round opens
+        // without a pause and with its beacon.
         _least("dispute", windows.dispute, auditMax + windows.post + trainMax + auditMax / 3);
         _least("query", windows.query, ROUNDS_UNDER_WAY * (trainMax + auditMax + windows.post));
     }
@@ -108,8 +112,8 @@ library GameTermsCheck {
         if (!isRooted || terms.stepRoot == 0) revert IRefusals.AmountTooSmall("root", 1, 0);
     }
 
-    /// @dev An answer and a child for the two roots, then for every four levels of a tensor's tree of leaves of 256: until a contest has ended nobody
-    /// settles its round.
+    /// @dev How long a contest can take, but for its last turn, LEAF: an answer and a child for the two roots, then for every four levels of the tree over a
+    /// tensor's leaves of 256 elements (7.10). Nobody settles the round before its contest has ended.
     function _checkContest(GameTerms memory terms) private pure {
         uint256 turns = 2;
         for (uint256 left = uint256(terms.parameterCount - 1) >> 8; left != 0; left >>= 4) {

@@ -4,10 +4,10 @@ pragma solidity ^0.8.28;
 import {EPOCH_ROUNDS} from "../GameTypes.sol";
 
 /// @title How many things are open, by the epoch of the round that they are about.
-/// @dev Of nine epochs in a row each has a place of its own, and no more are alive: eight of the ring and the one that follows.
+/// @dev A circle of nine counts: nine epochs in a row have places of their own. At most eight in a row have something open, those that the ring keeps.
 library OpenCounts {
     uint256 private constant PLACES = 9;
-    /// @dev Nine of them stay below what a bond's multiple may be.
+    /// @dev Nine of them are 18,423: so the k of a contest's bond fits 16 bits.
     uint256 private constant MOST = 2047;
 
     /// @notice More is open than can be counted.

@@ -9,7 +9,7 @@ import {LibBit} from "solady/utils/LibBit.sol";
 /// @notice The auditors of a round, mixed by its seed.
 /// @param members numbers of the seats in the frozen pool, ascending
 /// @param order the first places of the mixed pool: positions in `members`
-/// @param draws of a claim
+/// @param draws of a claim; of late audits 1
 /// @param slots solver seats in the round's pool
 struct Panel {
     SeatRole role;

@@ -26,7 +26,7 @@ library Slots {
         }
     }
 
-    /// @notice The lowest of some numbers, none of which is below `from`. Most follow one another: then nothing is searched.
+    /// @notice The lowest number of a bitmap that has none below `from`. Mostly it is `from` itself, so that bit is looked at first.
     function lowest(uint256 numbers, uint256 from) internal pure returns (uint256) {
         return numbers >> from & 1 == 1 ? from : LibBit.ffs(numbers);
     }
