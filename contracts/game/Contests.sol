@@ -97,7 +97,7 @@ contract Contests is SeatReading, RoundReading, IContests {
         Contest storage contest_ = _onTurn(task, id, Turn.LEAF);
         GameTerms storage terms = _tasks[task].terms;
         if (_leafOf(task, contest_, terms, inputs) != contest_.node) revert IRefusals.ProofInvalid("leaf");
-        _stand(task, id, contest_, terms, msg.sender);
+        _hold(task, id, contest_, terms, msg.sender);
     }
 
     // Ends (7.10)
@@ -109,11 +109,11 @@ contract Contests is SeatReading, RoundReading, IContests {
             return _returnBond(task, id, contest_, terms, Turn.MOOT);
         }
         if (block.number <= contest_.clockBlock) revert IRefusals.NotLate(contest_.clockBlock, block.number);
-        if (contest_.turn == Turn.CONTESTER) _stand(task, id, contest_, terms, contest_.answerer);
+        if (contest_.turn == Turn.CONTESTER) _hold(task, id, contest_, terms, contest_.answerer);
         else _fall(task, id, contest_, terms);
     }
 
-    function _stand(TaskId task, bytes32 id, Contest storage contest_, GameTerms storage terms, address answerer)
+    function _hold(TaskId task, bytes32 id, Contest storage contest_, GameTerms storage terms, address answerer)
         private
     {
         _close(task, id, contest_, Turn.HOLDS);
@@ -125,7 +125,7 @@ contract Contests is SeatReading, RoundReading, IContests {
 
     function _fall(TaskId task, bytes32 id, Contest storage contest_, GameTerms storage terms) private {
         _returnBond(task, id, contest_, terms, Turn.FALLS);
-        settlement.fall(task, contest_.round, contest_.contester);
+        game.fall(task, contest_.round, contest_.contester);
     }
 
     function _returnBond(TaskId task, bytes32 id, Contest storage contest_, GameTerms storage terms, Turn outcome)

@@ -20,7 +20,7 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
     /// @inheritdoc ISettlement
     function fall(TaskId task, uint256 round, address finder) external onlyGame {
         uint256 number = _falls[task].length;
-        (uint64 signers, uint256 first, uint256 last) = rounds.fall(task, round, number + 1 >= FALLS_MAX);
+        (uint64 signers, uint256 first, uint256 last) = game.fall(task, round, number + 1 >= FALLS_MAX);
         // In this order: what is held of seats that were convicted before is taken, the others are convicted, and nothing is owed to any of them (`_owedIn`).
         // The fall is noted last: until then `_fallOf` tells rounds that an earlier fall undid from those of this one.
         uint256[] memory seats = Slots.idsOf(signers);
@@ -39,7 +39,7 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
     function _owedIn(TaskId task, uint256 first, uint256 last) private view returns (uint256 owedWei) {
         uint256 payWei = _tasks[task].terms.amounts.solverPay;
         IRounds.Facts[] memory facts = _factsOf(task, first, last);
-        uint256 closed = _closedSolvers(_tasks[task]);
+        uint256 closed = _convictedSolvers(_tasks[task]);
         for (uint256 i = 0; i < facts.length; ++i) {
             if (_fallOf(task, first + i) != _falls[task].length) continue;
             uint256 owed = facts[i].accepted & ~(Slots.slotsOf(facts[i].pool, closed) | facts[i].restored);
@@ -74,7 +74,7 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         external
         onlyGame
     {
-        rounds.sync(task);
+        game.sync(task);
         (address owed, uint256 owedWei, uint256 keptWei) = (address(0), 0, 0);
         if (statement.draw == NO_DRAW) {
             _roundAt(task, statement.round).convicted |= uint64(1 << uint256(statement.slot));
@@ -112,7 +112,7 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         uint256 votes_ = Ballots.ofIn(round.claims[statement.slot].votes, statement.draw);
         bool isReject = drawn.seat == seat && Ballots.at(votes_, statement.rank) == Ballots.REJECT;
         if (!isReject) return (address(0), 0, 0);
-        if (drawn.isLate && !_isDecided(all, drawn, votes_)) {
+        if (drawn.isLate && !_isPayable(all, drawn, votes_)) {
             _keepVotes(all, drawn, Ballots.withdraw(votes_, drawn.rank));
             return (address(0), 0, 0);
         }

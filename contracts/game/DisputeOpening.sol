@@ -23,7 +23,7 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
         uint256 bondLimitWei,
         bytes32 salt
     ) external returns (bytes32) {
-        rounds.sync(task);
+        game.sync(task);
         Statement memory statement = _readClaim(task, round, slot);
         if (segment >= statement.claim.segments) revert IRefusals.StatementUnknown(round, slot);
         return _openDispute(task, statement, segment, 0, bondLimitWei, salt);
@@ -72,7 +72,7 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
     function _requireDecided(TaskId task, Statement memory statement) private view {
         GameTerms storage terms = _tasks[task].terms;
         Round storage round = _roundAt(task, statement.ref.round);
-        uint256 open = _openClaims(round, terms, _closedSolvers(_tasks[task]), 2 * uint256(terms.windows.auditMax));
+        uint256 open = _openClaims(round, terms, _convictedSolvers(_tasks[task]), 2 * uint256(terms.windows.auditMax));
         if (open >> statement.ref.slot & 1 == 1) {
             revert IRefusals.ClaimUndecided(statement.ref.round, statement.ref.slot);
         }

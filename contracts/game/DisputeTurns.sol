@@ -64,7 +64,7 @@ abstract contract DisputeTurns is QuestionModule {
     // The end (11.3)
     function _convict(TaskId task, bytes32 id, Dispute storage dispute) internal {
         _close(task, id, dispute, IDisputes.Stage.CONVICTED, address(0));
-        settlement.punish(task, dispute.seat, dispute.opener, Proof.DISPUTED, _refOf(dispute));
+        game.punish(task, dispute.seat, dispute.opener, Proof.DISPUTED, _refOf(dispute));
     }
 
     /// @param claimant gets half of the bond where the dispute is CLEARED; else it goes back

@@ -195,7 +195,7 @@ contract Evidence is StatementModule, IEvidence {
 
     // Accusing
     function _begin(TaskId task) private returns (GameTerms storage) {
-        rounds.sync(task);
+        game.sync(task);
         return _tasks[task].terms;
     }
 
@@ -222,7 +222,7 @@ contract Evidence is StatementModule, IEvidence {
     }
 
     function _punish(TaskId task, Statement memory statement, Proof proof) private {
-        settlement.punish(task, statement.seat, msg.sender, proof, statement.ref);
+        game.punish(task, statement.seat, msg.sender, proof, statement.ref);
     }
 
     // Boundary 0 (11.4)

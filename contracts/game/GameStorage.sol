@@ -50,19 +50,19 @@ abstract contract GameStorage {
         uint16 count;
         mapping(uint256 => uint256) live;
         mapping(uint256 => uint256) taken;
-        mapping(uint256 => uint256) closed;
+        mapping(uint256 => uint256) convicted;
         mapping(uint256 => uint256) frozen;
     }
 
-    /// @dev isClosed: the task is closed. openSolvers: numbers of the solver seats that are ACTIVE, a bitmap. seats: how many hold a number.
-    /// convictedSeats: how many CONVICTED ones hold a number. solvers, verifiers, whistleblowers, isEnough: what the last freeze gave, in one word;
+    /// @dev isClosed: the task is closed. activeSolvers: numbers of the solver seats that are ACTIVE, a bitmap. seats: how many hold a number.
+    /// convictedCount: how many CONVICTED ones hold a number. solvers, verifiers, whistleblowers, isEnough: what the last freeze gave, in one word;
     /// isFresh: a freeze now would give the same. seatOf: of a CONVICTED seat its id | CONVICTED.
     struct Task {
         GameTerms terms;
         bool isClosed;
-        uint64 openSolvers;
+        uint64 activeSolvers;
         uint16 seats;
-        uint16 convictedSeats;
+        uint16 convictedCount;
         uint64 solvers;
         uint24 verifiers;
         uint24 whistleblowers;

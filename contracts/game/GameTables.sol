@@ -13,7 +13,7 @@ enum SeatRole {
 }
 
 /// @notice The status of a seat. ACTIVE takes part in coming pools. LEAVING serves only in frozen pools, then its stake is paid out. CONVICTED lost its stake,
-/// and nothing that it does counts.
+/// and nothing that it does from then on counts.
 enum SeatStatus {
     NONE,
     ACTIVE,
@@ -59,8 +59,8 @@ uint256 constant RING_ROUNDS = 128;
 /// @dev A task is halted after this many falls, because settling and closing look at each.
 uint256 constant FALLS_MAX = 8;
 
-/// @dev A seat is marked silent after this many missed rounds, or missed primary draws.
-uint256 constant SILENCES_MAX = 3;
+/// @dev A seat is marked silent for this many missed rounds or more; an auditor for missed draws of which it was the primary.
+uint256 constant SILENCES_LEAST = 3;
 
 /// @dev The most solver seats of a pool: a bitmap fits into one word, and 64 claims merge in one transaction.
 uint256 constant SOLVER_SEATS_MAX = 64;

@@ -17,7 +17,7 @@ import {
     SeatRole,
     SeatStatus,
     SEGMENT_STEPS_MAX,
-    SILENCES_MAX,
+    SILENCES_LEAST,
     SOLVER_SEATS_MAX
 } from "./GameTables.sol";
 

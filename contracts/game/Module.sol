@@ -3,15 +3,10 @@ pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
 import {IRandomness} from "../interfaces/IRandomness.sol";
-import {IContests} from "./interfaces/IContests.sol";
+import {IGame} from "./interfaces/IGame.sol";
 import {IVault} from "./interfaces/IVault.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
-import {IRounds} from "./interfaces/IRounds.sol";
-import {ISeats} from "./interfaces/ISeats.sol";
-import {ISettlement} from "./interfaces/ISettlement.sol";
 import {IShares} from "./interfaces/IShares.sol";
-import {ITasks} from "./interfaces/ITasks.sol";
-import {IVotes} from "./interfaces/IVotes.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
@@ -34,12 +29,8 @@ abstract contract Module {
 
     IVault internal immutable vault;
     // The next six are `Game`, each as the interface of one part: `Game` finds the part that has the code of a call.
-    ITasks internal immutable tasks;
-    ISeats internal immutable seatBook;
-    IRounds internal immutable rounds;
-    IVotes internal immutable votes;
-    ISettlement internal immutable settlement;
-    IContests internal immutable contests;
+    /// @dev `Game` itself: a call to it runs the code of the part that has the call.
+    IGame internal immutable game;
     IShares internal immutable shares;
     IRandomness internal immutable randomness;
     uint256 private immutable _chainId;
@@ -47,21 +38,19 @@ abstract contract Module {
 
     constructor(Modules memory modules) {
         (vault, shares, randomness) = (modules.vault, modules.shares, modules.randomness);
-        (tasks, seatBook) = (ITasks(modules.game), ISeats(modules.game));
-        (rounds, votes) = (IRounds(modules.game), IVotes(modules.game));
-        (settlement, contests) = (ISettlement(modules.game), IContests(modules.game));
+        game = IGame(modules.game);
         (_chainId, _ownSeparator) = (block.chainid, _separate(modules.game));
     }
 
     /// @dev For calls that come from `Game`, whichever part makes them.
     modifier onlyGame() {
-        if (msg.sender != address(tasks)) revert IRefusals.NotModule(msg.sender);
+        if (msg.sender != address(game)) revert IRefusals.NotModule(msg.sender);
         _;
     }
 
-    /// @dev As `tasks.domainOf`.
+    /// @dev As `ITasks.domainOf`.
     function _domain(TaskId task) internal view returns (bytes32) {
-        return Hashing.domain(block.chainid, address(tasks), task);
+        return Hashing.domain(block.chainid, address(game), task);
     }
 
     /// @dev What is signed, of the hash of a statement.
@@ -71,7 +60,7 @@ abstract contract Module {
 
     /// @dev Another one on a chain that has split off.
     function _separator() private view returns (bytes32) {
-        return block.chainid == _chainId ? _ownSeparator : _separate(address(tasks));
+        return block.chainid == _chainId ? _ownSeparator : _separate(address(game));
     }
 
     function _separate(address contract_) private view returns (bytes32) {

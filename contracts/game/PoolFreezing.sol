@@ -70,12 +70,12 @@ abstract contract PoolFreezing is SeatReading, RoundReading {
     /// @dev Whether a round can be played with its pools: convicted seats do not count.
     function _isEnough(TaskId task, Round storage round) internal view returns (bool) {
         Task storage entry = _tasks[task];
-        if (entry.convictedSeats == 0) return round.isEnough;
+        if (entry.convictedCount == 0) return round.isEnough;
         RolePools storage members = entry.members[uint256(SeatRole.VERIFIER)];
         uint256 verifiers = _count(members, members.frozen, uint256(round.verifiers) << 8);
         members = entry.members[uint256(SeatRole.WHISTLEBLOWER)];
         uint256 whistleblowers = _count(members, members.frozen, uint256(round.whistleblowers) << 8);
-        uint256 solvers = LibBit.popCount(round.pool & ~_closedSolvers(entry));
+        uint256 solvers = LibBit.popCount(round.pool & ~_convictedSolvers(entry));
         return _hasLeast(entry, solvers, verifiers, whistleblowers);
     }
 
@@ -99,7 +99,7 @@ abstract contract PoolFreezing is SeatReading, RoundReading {
     {
         uint256 span = members.span;
         for (uint256 i = 0; i < span; ++i) {
-            count += LibBit.popCount(words[from | i] & ~members.closed[i]);
+            count += LibBit.popCount(words[from | i] & ~members.convicted[i]);
         }
     }
 

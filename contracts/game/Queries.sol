@@ -103,7 +103,7 @@ contract Queries is QuestionModule, IQueries {
         _returnBond(task, seat, vote.round, bonds, query.asker);
         if (ending == Ending.MOOT) return;
         StatementRef memory ref = StatementRef(vote.round, vote.slot, vote.draw, vote.rank);
-        settlement.punish(task, seat, query.asker, Proof.QUERIED, ref);
+        game.punish(task, seat, query.asker, Proof.QUERIED, ref);
     }
 
     // Comparing (6, 11.2)

@@ -15,7 +15,7 @@ abstract contract RoundClosing is PoolFreezing, IRounds {
     }
 
     /// @dev The rounds of a task, after a round was closed whose closing block is past.
-    function _lineOf(TaskId task) internal returns (RoundLine storage line) {
+    function _syncedLine(TaskId task) internal returns (RoundLine storage line) {
         line = _lines[task];
         // `postTask` sets it: so there is no such task.
         if (line.pausedSince == 0) revert IRefusals.TaskUnknown(TaskId.unwrap(task));

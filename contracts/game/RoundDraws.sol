@@ -14,7 +14,7 @@ abstract contract RoundDraws is RoundOpening {
     // Beacons and audits (7.2, 7.4)
     /// @inheritdoc IRounds
     function drawRound(TaskId task, uint256 round, bytes calldata proof) external {
-        _lineOf(task);
+        _syncedLine(task);
         Round storage here = _roundOf(task, round);
         if (here.sharded != 0 || here.phase != Phase.RUNNING) revert IRefusals.NoDrawDue(round);
         uint256 beaconBlock = _beaconBlock(here, _tasks[task].terms.windows);
@@ -27,7 +27,7 @@ abstract contract RoundDraws is RoundOpening {
 
     /// @inheritdoc IRounds
     function drawAudits(TaskId task, uint256 round, bytes calldata proof) external {
-        RoundLine storage line = _lineOf(task);
+        RoundLine storage line = _syncedLine(task);
         GameTerms storage terms = _tasks[task].terms;
         Round storage here = _roundOf(task, round);
         if (!here.isClosed || here.isDrawn || here.phase == Phase.UNDONE) revert IRefusals.NoDrawDue(round);
@@ -54,21 +54,21 @@ abstract contract RoundDraws is RoundOpening {
     /// late audits, the draw that gave them served all older rounds too: so there the search ends.
     function _drawLate(TaskId task, uint256 before, uint256 fromBlock, uint32 by) private {
         GameTerms storage terms = _tasks[task].terms;
-        uint64 convictedSeats = _closedSolvers(_tasks[task]);
+        uint64 convictedSolvers = _convictedSolvers(_tasks[task]);
         uint256 oldest = _lines[task].freedEpochs * EPOCH_ROUNDS;
         for (uint256 number = before; number > oldest; --number) {
             Round storage round = _roundAt(task, number - 1);
-            (bool isLast, bool isMissing) = _isMissing(round, terms.windows.dispute);
+            (bool isLast, bool isMissing) = _lacksLateAudits(round, terms.windows.dispute);
             if (isLast) return;
             if (!isMissing) continue;
-            ClaimStatuses memory statuses = _statusesOf(round, terms, convictedSeats);
+            ClaimStatuses memory statuses = _statusesOf(round, terms, convictedSolvers);
             (round.lateFrom, round.lateBy) = (uint40(fromBlock), by);
             round.lateSlots = statuses.accepted | statuses.open;
         }
     }
 
     /// @return isLast no round before it can be missing its late audits
-    function _isMissing(Round storage round, uint256 disputeBlocks)
+    function _lacksLateAudits(Round storage round, uint256 disputeBlocks)
         private
         view
         returns (bool isLast, bool isMissing)
@@ -81,7 +81,7 @@ abstract contract RoundDraws is RoundOpening {
 
     /// @inheritdoc IRounds
     function drawClosing(TaskId task, bytes calldata proof) external {
-        RoundLine storage line = _lineOf(task);
+        RoundLine storage line = _syncedLine(task);
         (GameTerms storage terms, uint256 next) = (_tasks[task].terms, line.nextRound);
         uint256 fromBlock = _closingFrom(task, line, terms);
         if (fromBlock == 0) revert IRefusals.NoDrawDue(next);
@@ -104,7 +104,7 @@ abstract contract RoundDraws is RoundOpening {
         uint256 oldest = line.freedEpochs * EPOCH_ROUNDS;
         for (uint256 number = line.nextRound; number > oldest; --number) {
             Round storage round = _roundAt(task, number - 1);
-            (bool isLast, bool isMissing) = _isMissing(round, terms.windows.dispute);
+            (bool isLast, bool isMissing) = _lacksLateAudits(round, terms.windows.dispute);
             if (isLast) break;
             if (isMissing) fromBlock = _max(fromBlock, uint256(round.closing) + terms.windows.auditMax);
         }

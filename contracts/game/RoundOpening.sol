@@ -16,7 +16,7 @@ abstract contract RoundOpening is RoundClosing {
     // Starting (7.1)
     /// @inheritdoc IRounds
     function start(TaskId task) external {
-        RoundLine storage line = _lineOf(task);
+        RoundLine storage line = _syncedLine(task);
         GameTerms storage terms = _tasks[task].terms;
         uint256 next = line.nextRound;
         if (line.isHalted) revert IRefusals.TaskHalted(TaskId.unwrap(task));
@@ -33,7 +33,7 @@ abstract contract RoundOpening is RoundClosing {
 
     /// @inheritdoc IRounds
     function drawStart(TaskId task, bytes calldata proof) external {
-        RoundLine storage line = _lineOf(task);
+        RoundLine storage line = _syncedLine(task);
         (uint256 startBlock, uint256 next) = (line.startBlock, line.nextRound);
         if (startBlock == 0) revert IRefusals.NoDrawDue(next);
         if (line.isHalted) revert IRefusals.TaskHalted(TaskId.unwrap(task));
@@ -61,7 +61,7 @@ abstract contract RoundOpening is RoundClosing {
     function _openRound(TaskId task, RoundLine storage line, bytes32 base) private {
         uint256 number = line.nextRound;
         Round storage round = _roundAt(task, number);
-        uint256 counted = LibBit.popCount(round.pool & ~_closedSolvers(_tasks[task]));
+        uint256 counted = LibBit.popCount(round.pool & ~_convictedSolvers(_tasks[task]));
         uint40 sharded = number < line.assignedTo ? uint40(block.number) : 0;
         (round.committed, round.sharded, round.enough, round.closing) = (0, sharded, 0, 0);
         (round.counted, round.phase) = (uint8(counted), Phase.RUNNING);
@@ -91,7 +91,7 @@ abstract contract RoundOpening is RoundClosing {
 
     /// @inheritdoc IRounds
     function halt(TaskId task) external {
-        RoundLine storage line = _lineOf(task);
+        RoundLine storage line = _syncedLine(task);
         address submitter = _tasks[task].terms.submitter;
         bool mayHalt = msg.sender == submitter || msg.sender == address(shares);
         if (!mayHalt) revert IRefusals.NotSubmitter(submitter, msg.sender);
@@ -110,10 +110,10 @@ abstract contract RoundOpening is RoundClosing {
         bytes32 claimRoot,
         uint256 segments
     ) external {
-        _lineOf(task);
+        _syncedLine(task);
         Round storage here = _roundOf(task, round);
         GameTerms storage terms = _tasks[task].terms;
-        if (here.phase != Phase.RUNNING) revert IRefusals.RoundUndone(round);
+        if (here.phase != Phase.RUNNING) revert IRefusals.RoundNotRunning(round);
         if (here.sharded == 0) revert IRefusals.WrongBeacon(0, beacon);
         uint256 closing = _closingBlock(here, terms.windows);
         if (block.number > closing) revert IRefusals.OutsideWindow(here.opened, closing, block.number);

@@ -28,16 +28,16 @@ abstract contract RoundPosting is RoundDraws {
         uint64 signers,
         bytes calldata signatures
     ) external {
-        RoundLine storage line = _lineOf(task);
+        RoundLine storage line = _syncedLine(task);
         Round storage here = _waiting(task, line, round);
         GameTerms storage terms = _tasks[task].terms;
         bool isAgain = here.phase == Phase.FALLEN;
         // What the round 128 before has left: `_requirePostable` and `_rootOf` read it.
         if (!isAgain) here.fallen = 0;
-        uint64 convictedSeats = _closedSolvers(_tasks[task]);
-        _requirePostable(here, terms, merged, convictedSeats);
+        uint64 convictedSolvers = _convictedSolvers(_tasks[task]);
+        _requirePostable(here, terms, merged, convictedSolvers);
         bytes32 merge = Statements.hash(_mergeOf(task, here, round, merged, root));
-        signers = _requireMajority(task, merge, here.pool & ~convictedSeats, signers, signatures);
+        signers = _requireMajority(task, merge, here.pool & ~convictedSolvers, signers, signatures);
         if (isAgain) line.reposted[round] = root;
         (here.merged, here.signers) = (merged, signers);
         here.rootUntil = uint40((isAgain ? block.number : here.closing) + terms.windows.dispute);
@@ -46,11 +46,11 @@ abstract contract RoundPosting is RoundDraws {
         _openNext(task, line, root);
     }
 
-    function _requirePostable(Round storage round, GameTerms storage terms, uint64 merged, uint64 convictedSeats)
+    function _requirePostable(Round storage round, GameTerms storage terms, uint64 merged, uint64 convictedSolvers)
         private
         view
     {
-        ClaimStatuses memory statuses = _statusesOf(round, terms, convictedSeats);
+        ClaimStatuses memory statuses = _statusesOf(round, terms, convictedSolvers);
         uint256 from = round.fallen;
         if (from == 0) from = round.closing + (statuses.undecided == 0 ? 0 : terms.windows.auditMax);
         _requireWindow(from, _postUntil(round, terms));
@@ -120,12 +120,12 @@ abstract contract RoundPosting is RoundDraws {
 
     /// @inheritdoc IRounds
     function stand(TaskId task, uint256 round) external {
-        RoundLine storage line = _lineOf(task);
+        RoundLine storage line = _syncedLine(task);
         Round storage here = _waiting(task, line, round);
         GameTerms storage terms = _tasks[task].terms;
         uint256 last = _postUntil(here, terms);
         if (block.number <= last) {
-            ClaimStatuses memory statuses = _statusesOf(here, terms, _closedSolvers(_tasks[task]));
+            ClaimStatuses memory statuses = _statusesOf(here, terms, _convictedSolvers(_tasks[task]));
             if (statuses.undecided | statuses.mergeable != 0) revert IRefusals.NotLate(last, block.number);
         }
         here.phase = Phase.STANDING;
@@ -140,7 +140,7 @@ abstract contract RoundPosting is RoundDraws {
         onlyGame
         returns (uint64 signers, uint256 firstUndone, uint256 lastUndone)
     {
-        RoundLine storage line = _lineOf(task);
+        RoundLine storage line = _syncedLine(task);
         Round storage here = _roundAt(task, round);
         (here.phase, here.fallen) = (Phase.FALLEN, uint40(block.number));
         (firstUndone, lastUndone) = (round + 1, line.nextRound - 1);
@@ -165,7 +165,7 @@ abstract contract RoundPosting is RoundDraws {
 
     /// @inheritdoc IRounds
     function freeEpoch(TaskId task) external {
-        RoundLine storage line = _lineOf(task);
+        RoundLine storage line = _syncedLine(task);
         uint256 epoch = line.freedEpochs;
         uint256 end = (epoch + 1) * EPOCH_ROUNDS;
         bool isOpen = _contestsOpen[task].isAnyIn(epoch, epoch) || _isQuestioned(task, epoch);

@@ -22,7 +22,7 @@ import {Slots} from "./libraries/Slots.sol";
 /// auditMax / 3, from then | reserves vote, also where the primary is silent              | VoteCounting._isDue
 /// auditMax                | votes make a claim mergeable                                 | VoteJudging._decide; _statusesOf: undecided
 /// auditMax + post - 1     | the root is posted; after it the base root can stand         | RoundPosting._postUntil
-/// 2 auditMax              | votes count; then draws and claims that are left are over    | VoteCounting._isDue; VoteDraws._isDecided; _statusesOf: open
+/// 2 auditMax              | votes count; then draws and claims that are left are over    | VoteCounting._isDue; VoteDraws._isPayable; _statusesOf: open
 /// 3 auditMax              | openings are paid                                            | VoteCounting._pay
 /// dispute                 | disputes and proofs of claims and votes                      | StatementModule._statementUntil
 /// dispute                 | contests of the root (posted again: block of the post + ...) | RoundPosting.post: rootUntil
@@ -103,8 +103,8 @@ abstract contract RoundReading is GameStorage, Module {
         return terms.innerSteps / terms.segmentSteps;
     }
 
-    /// @param convictedSeats numbers of CONVICTED solver seats, a bitmap
-    function _statusesOf(Round storage round, GameTerms storage terms, uint256 convictedSeats)
+    /// @param convictedSolvers numbers of CONVICTED solver seats, a bitmap
+    function _statusesOf(Round storage round, GameTerms storage terms, uint256 convictedSolvers)
         internal
         view
         returns (IRounds.ClaimStatuses memory statuses)
@@ -114,14 +114,14 @@ abstract contract RoundReading is GameStorage, Module {
         uint256 auditMax = terms.windows.auditMax;
         statuses.accepted = round.accepted & ~statuses.convicted;
         statuses.mergeable = statuses.accepted & ~round.refused;
-        statuses.undecided = _openClaims(round, terms, convictedSeats, auditMax);
-        statuses.open = _openClaims(round, terms, convictedSeats, 2 * auditMax);
+        statuses.undecided = _openClaims(round, terms, convictedSolvers, auditMax);
+        statuses.open = _openClaims(round, terms, convictedSolvers, 2 * auditMax);
     }
 
     /// @dev Claims that nothing has decided, until so many blocks after the close; none afterwards. Claims of CONVICTED seats are left out, and all claims of
     /// a round whose draw was missed: they are void.
-    /// @param convictedSeats numbers of CONVICTED solver seats, a bitmap
-    function _openClaims(Round storage round, GameTerms storage terms, uint256 convictedSeats, uint256 blocks)
+    /// @param convictedSolvers numbers of CONVICTED solver seats, a bitmap
+    function _openClaims(Round storage round, GameTerms storage terms, uint256 convictedSolvers, uint256 blocks)
         internal
         view
         returns (uint64)
@@ -129,7 +129,7 @@ abstract contract RoundReading is GameStorage, Module {
         bool isOver = round.isClosed && block.number > round.closing + blocks;
         if (isOver || _isUndrawn(round, terms)) return 0;
         uint256 decided = round.accepted | round.refused | round.convicted;
-        return round.committed & ~uint64(decided | Slots.slotsOf(round.pool, convictedSeats));
+        return round.committed & ~uint64(decided | Slots.slotsOf(round.pool, convictedSolvers));
     }
 
     /// @dev Whether the randomness that draws its audits can be proven no more.

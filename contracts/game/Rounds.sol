@@ -32,7 +32,7 @@ contract Rounds is RoundPosting, RoundFacts {
 
     /// @inheritdoc IRounds
     function statusesOf(TaskId task, uint256 round) external view returns (ClaimStatuses memory) {
-        return _statusesOf(_roundOf(task, round), _tasks[task].terms, _closedSolvers(_tasks[task]));
+        return _statusesOf(_roundOf(task, round), _tasks[task].terms, _convictedSolvers(_tasks[task]));
     }
 
     /// @inheritdoc IRounds

@@ -33,7 +33,7 @@ abstract contract SeatLedger is SeatSitting {
         if (money.burnedWei != 0) vault.discard(Pots.escrow(task), money.burnedWei);
         if (feeWei == 0) return;
         record.stakeWei -= uint96(feeWei);
-        _seatOrNot(entry, seat);
+        _updateSitting(entry, seat);
         vault.discard(Pots.stakes(task), feeWei);
     }
 
@@ -45,7 +45,7 @@ abstract contract SeatLedger is SeatSitting {
     {
         Task storage entry = _tasks[task];
         for (uint256 i = 0; i < seats.length; ++i) {
-            restWei += _close(task, entry, seats[i], finder, proof);
+            restWei += _convictSeat(task, entry, seats[i], finder, proof);
         }
         uint256 finderWei = _min(restWei / SHARE_DIVISOR, entry.terms.amounts.finderCap);
         uint256 refundWei = _min(restWei / SHARE_DIVISOR, vault.potOf(Pots.escrow(task)));
@@ -55,7 +55,7 @@ abstract contract SeatLedger is SeatSitting {
     }
 
     /// @return stakeWei its whole stake; 0 where it was CONVICTED before
-    function _close(TaskId task, Task storage entry, uint256 seat, address finder, Proof proof)
+    function _convictSeat(TaskId task, Task storage entry, uint256 seat, address finder, Proof proof)
         private
         returns (uint256 stakeWei)
     {
@@ -63,8 +63,8 @@ abstract contract SeatLedger is SeatSitting {
         if (record.status == SeatStatus.CONVICTED) return 0;
         stakeWei = record.stakeWei;
         (record.status, record.stakeWei) = (SeatStatus.CONVICTED, 0);
-        entry.members[seat >> 16].closed[(seat & NUMBER) / 256] |= 1 << ((seat & NUMBER) % 256);
-        ++entry.convictedSeats;
+        entry.members[seat >> 16].convicted[(seat & NUMBER) / 256] |= 1 << ((seat & NUMBER) % 256);
+        ++entry.convictedCount;
         entry.seatOf[record.account] = seat | CONVICTED;
         _unseat(entry, seat);
         emit ISeats.SeatConvicted(task, seat, proof, finder, stakeWei);

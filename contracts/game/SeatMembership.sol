@@ -21,7 +21,7 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
     function join(TaskId task, SeatRole role, uint256 stakeWei) external returns (uint256 seat) {
         Task storage entry = _open(task);
         GameTerms storage terms = entry.terms;
-        rounds.sync(task);
+        game.sync(task);
         uint16 next = _requireJoinable(task, terms);
         if (entry.seatOf[msg.sender] != 0) revert IRefusals.AlreadySeated(msg.sender);
         (uint256 least, uint256 most) = (_required(terms, role), _bounds.amountMax);
@@ -33,9 +33,9 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         (record.status, record.settled, record.joined) = (SeatStatus.ACTIVE, next, next);
         entry.seatOf[msg.sender] = seat;
         ++entry.seats;
-        if (role == SeatRole.SOLVER) entry.openSolvers |= uint64(1 << (seat & NUMBER));
+        if (role == SeatRole.SOLVER) entry.activeSolvers |= uint64(1 << (seat & NUMBER));
         emit SeatJoined(task, seat, msg.sender, stakeWei);
-        _seatOrNot(entry, seat);
+        _updateSitting(entry, seat);
         vault.take(msg.sender, Pots.stakes(task), stakeWei);
     }
 
@@ -63,22 +63,22 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
     /// @dev Where all places are taken a solver needs a larger stake than the smallest that has one. It takes nobody's place before the next freeze: else an
     /// account could displace others, leave again before the freeze, and lose nothing.
     function _requirePlace(Task storage entry, uint256 stakeWei) private view {
-        uint256 open = entry.openSolvers;
+        uint256 open = entry.activeSolvers;
         if (LibBit.popCount(open) < entry.terms.solverSeats) return;
-        (, uint256 heldWei) = _largest(entry, open);
-        if (stakeWei <= heldWei) revert IRefusals.SeatsTaken(heldWei + 1);
+        (, uint256 smallestWei) = _largest(entry, open);
+        if (stakeWei <= smallestWei) revert IRefusals.SeatsTaken(smallestWei + 1);
     }
 
     /// @inheritdoc ISeats
     function topUp(TaskId task, uint256 seat, uint256 wei_) external {
         Task storage entry = _open(task);
-        rounds.sync(task);
-        Record storage record = _ownOpen(entry, seat);
+        game.sync(task);
+        Record storage record = _ownActive(entry, seat);
         uint256 most = _bounds.amountMax - record.stakeWei;
         if (wei_ == 0 || wei_ > most) revert IRefusals.StakeWrong(1, most, wei_);
         record.stakeWei += uint96(wei_);
         emit SeatToppedUp(task, seat, wei_);
-        _seatOrNot(entry, seat);
+        _updateSitting(entry, seat);
         vault.take(msg.sender, Pots.stakes(task), wei_);
     }
 
@@ -86,12 +86,12 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
     /// @inheritdoc ISeats
     function leave(TaskId task, uint256 seat) external {
         Task storage entry = _open(task);
-        rounds.sync(task);
-        _ownOpen(entry, seat);
+        game.sync(task);
+        _ownActive(entry, seat);
         _retire(task, entry, seat);
     }
 
-    function _ownOpen(Task storage entry, uint256 seat) private view returns (Record storage record) {
+    function _ownActive(Task storage entry, uint256 seat) private view returns (Record storage record) {
         record = _taken(entry, seat);
         if (record.account != msg.sender) revert IRefusals.NotHolder(record.account, msg.sender);
         if (record.status != SeatStatus.ACTIVE) revert IRefusals.SeatNotActive(seat);
@@ -100,7 +100,7 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
     /// @inheritdoc ISeats
     function payOut(TaskId task, uint256 seat) external {
         Task storage entry = _open(task);
-        rounds.sync(task);
+        game.sync(task);
         Record storage record = _taken(entry, seat);
         if (record.status == SeatStatus.ACTIVE && !_isOver(task) && !_isCrowdedOut(entry, seat)) {
             revert IRefusals.TaskRuns(TaskId.unwrap(task));
@@ -115,7 +115,7 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
     function _isCrowdedOut(Task storage entry, uint256 seat) private view returns (bool) {
         uint256 numbers = (1 << SOLVER_SEATS_MAX) - 1;
         if (!_isSolver(seat) || entry.members[uint256(SeatRole.SOLVER)].taken[0] != numbers) return false;
-        (uint256 chosen,) = _largest(entry, entry.openSolvers);
+        (uint256 chosen,) = _largest(entry, entry.activeSolvers);
         return chosen >> (seat & NUMBER) & 1 == 0;
     }
 
@@ -125,7 +125,7 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         bool mayOpen = line.live != 0 || _isStartAlive(line);
         uint256 end = mayOpen ? _max(line.frozenTo, line.nextRound) : line.nextRound;
         for (uint256 round = fromRound; round < end; ++round) {
-            if (_isHolding(entry, _roundAt(task, round), seat)) return true;
+            if (_isInPool(entry, _roundAt(task, round), seat)) return true;
         }
         return false;
     }
@@ -138,8 +138,8 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         members.taken[word] &= ~bit;
         bool isClosed = record.status == SeatStatus.CONVICTED;
         if (isClosed) {
-            members.closed[word] &= ~bit;
-            --entry.convictedSeats;
+            members.convicted[word] &= ~bit;
+            --entry.convictedCount;
             record.joined = type(uint16).max;
         }
         uint256 stakeWei = record.stakeWei;

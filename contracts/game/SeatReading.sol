@@ -108,13 +108,13 @@ abstract contract SeatReading is GameStorage, Module {
 
     // Convicted seats (12.2)
     /// @dev Numbers of convicted solver seats.
-    function _closedSolvers(Task storage entry) internal view returns (uint64) {
-        return entry.convictedSeats == 0 ? 0 : uint64(entry.members[uint256(SeatRole.SOLVER)].closed[0]);
+    function _convictedSolvers(Task storage entry) internal view returns (uint64) {
+        return entry.convictedCount == 0 ? 0 : uint64(entry.members[uint256(SeatRole.SOLVER)].convicted[0]);
     }
 
     function _isConvicted(Task storage entry, uint256 seat) internal view returns (bool) {
-        if (entry.convictedSeats == 0) return false;
-        return _isIn(entry.members[seat >> 16].closed, 0, seat & NUMBER);
+        if (entry.convictedCount == 0) return false;
+        return _isIn(entry.members[seat >> 16].convicted, 0, seat & NUMBER);
     }
 
     /// @dev Whether a number is in a bitmap.
@@ -139,7 +139,7 @@ abstract contract SeatReading is GameStorage, Module {
     }
 
     /// @dev Whether a frozen pool of this round has a seat.
-    function _isHolding(Task storage entry, Round storage round_, uint256 seat) internal view returns (bool) {
+    function _isInPool(Task storage entry, Round storage round_, uint256 seat) internal view returns (bool) {
         uint256 number = seat & NUMBER;
         if (_isSolver(seat)) return round_.pool >> number & 1 == 1;
         bool isVerifier = seat >> 16 == uint256(SeatRole.VERIFIER);

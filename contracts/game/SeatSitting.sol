@@ -11,7 +11,7 @@ import {ISeats} from "./interfaces/ISeats.sol";
 /// @dev Twin of `seats.py` in `protocol/spec/game`.
 abstract contract SeatSitting is SeatReading {
     /// @dev Lets a seat sit in pools that are frozen from now on, where it is ACTIVE with its stake whole; else lets it sit in none.
-    function _seatOrNot(Task storage entry, uint256 seat) internal {
+    function _updateSitting(Task storage entry, uint256 seat) internal {
         Record storage record = entry.seatAt[seat];
         bool isWhole = record.stakeWei >= _required(entry.terms, SeatRole(seat >> 16));
         _sit(entry, seat, isWhole && record.status == SeatStatus.ACTIVE);
@@ -39,7 +39,7 @@ abstract contract SeatSitting is SeatReading {
     }
 
     function _unseat(Task storage entry, uint256 seat) internal {
-        if (_isSolver(seat)) entry.openSolvers &= ~uint64(1 << (seat & NUMBER));
+        if (_isSolver(seat)) entry.activeSolvers &= ~uint64(1 << (seat & NUMBER));
         _sit(entry, seat, false);
     }
 }

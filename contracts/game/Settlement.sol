@@ -26,7 +26,7 @@ contract Settlement is Convictions, Silence {
     /// @param oldest the first epoch about which something can be open: the ring holds eight up to the newest. In `OpenCounts` the place of an older epoch
     /// may be that of a later one
     /// @param first the first round of `facts`, which go to the last opened one of the epoch of `last`
-    /// @param held rounds in which a seat that they hold cannot settle yet
+    /// @param unsettled rounds in which a seat that they hold cannot settle yet
     /// @param amounts of the task
     struct Page {
         TaskId task;
@@ -34,7 +34,7 @@ contract Settlement is Convictions, Silence {
         uint256 oldest;
         uint256 first;
         IRounds.Facts[] facts;
-        uint256[] held;
+        uint256[] unsettled;
         bool isContested;
         GameAmounts amounts;
     }
@@ -54,7 +54,7 @@ contract Settlement is Convictions, Silence {
     /// @inheritdoc ISettlement
     /// @dev Of several seats those that cannot settle are left out.
     function settle(TaskId task, uint256[] calldata seats, uint256 untilRound) external {
-        rounds.sync(task);
+        game.sync(task);
         Page memory page = _openPage(task, seats, untilRound);
         for (uint256 i = 0; i < seats.length; ++i) {
             Record storage record = _tasks[task].seatAt[seats[i]];
@@ -88,23 +88,23 @@ contract Settlement is Convictions, Silence {
         page.isContested = _contestsOpen[task].isAnyIn(page.oldest, untilRound / EPOCH_ROUNDS);
         uint256 end = _min(next - 1, untilRound / EPOCH_ROUNDS * EPOCH_ROUNDS + EPOCH_ROUNDS - 1);
         page.facts = _factsOf(task, page.first, end);
-        page.held = _listHeld(page);
+        page.unsettled = _listUnsettled(page);
     }
 
     /// @dev Rounds of the page after `last`, or before the end of their duty: no seat that sits in one can settle, unless it has settled that round.
-    function _listHeld(Page memory page) private view returns (uint256[] memory held) {
+    function _listUnsettled(Page memory page) private view returns (uint256[] memory held) {
         uint256 count;
         for (uint256 i = 0; i < page.facts.length; ++i) {
-            if (_holds(page, i)) ++count;
+            if (_isUnsettled(page, i)) ++count;
         }
         held = new uint256[](count);
         count = 0;
         for (uint256 i = 0; i < page.facts.length; ++i) {
-            if (_holds(page, i)) held[count++] = page.first + i;
+            if (_isUnsettled(page, i)) held[count++] = page.first + i;
         }
     }
 
-    function _holds(Page memory page, uint256 place) private view returns (bool) {
+    function _isUnsettled(Page memory page, uint256 place) private view returns (bool) {
         return page.first + place > page.last || block.number <= page.facts[place].dutyUntil;
     }
 
@@ -112,10 +112,10 @@ contract Settlement is Convictions, Silence {
         if (record.status == SeatStatus.NONE) return Flaw.UNKNOWN;
         uint256 settled = _settledOf(page.task, record);
         if (page.last < settled) return Flaw.SETTLED;
-        for (uint256 i = 0; i < page.held.length; ++i) {
-            uint256 round = page.held[i];
+        for (uint256 i = 0; i < page.unsettled.length; ++i) {
+            uint256 round = page.unsettled[i];
             if (round < settled) continue;
-            if (_isHolding(_tasks[page.task], _roundAt(page.task, round), seat)) return Flaw.NOT_YET;
+            if (_isInPool(_tasks[page.task], _roundAt(page.task, round), seat)) return Flaw.NOT_YET;
         }
         uint256 epoch = page.last / EPOCH_ROUNDS;
         bool isAsked = record.queries.isAnyIn(page.oldest, epoch) || record.disputes.isAnyIn(page.oldest, epoch);

@@ -70,7 +70,7 @@ contract Shares is Module, IShares {
     /// @inheritdoc IShares
     function voteHalt(TaskId task, uint256 amount) external {
         ITaskShares token = _existing(task);
-        uint256 round = rounds.nextRound(task) / EPOCH_ROUNDS * EPOCH_ROUNDS;
+        uint256 round = game.nextRound(task) / EPOCH_ROUNDS * EPOCH_ROUNDS;
         uint256 since = token.setVotes(msg.sender, amount, _max(round, EPOCH_ROUNDS));
         emit HaltVoted(task, msg.sender, amount, since);
     }
@@ -80,11 +80,11 @@ contract Shares is Module, IShares {
     /// settled.
     function haltByVote(TaskId task) external {
         (, uint256 since, uint256 round) = _existing(task).haltVote();
-        uint256 firstBlock = since == 0 ? 0 : since + tasks.termsOf(task).windows.dispute;
+        uint256 firstBlock = since == 0 ? 0 : since + game.termsOf(task).windows.dispute;
         if (since == 0 || block.number < firstBlock) revert NoShareMajority(task, since, firstBlock);
         // Rounds that never opened are not settled, also where no seat is left that could have to settle them.
-        uint256 settled = _min(seatBook.settledBy(task), rounds.nextRound(task));
+        uint256 settled = _min(game.settledBy(task), game.nextRound(task));
         if (settled < round) revert WorkUnsettled(task, round, settled);
-        rounds.halt(task);
+        game.halt(task);
     }
 }

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
-import {Phase, SeatRole, SeatStatus, SILENCES_MAX} from "./GameTypes.sol";
+import {Phase, SeatRole, SeatStatus, SILENCES_LEAST} from "./GameTypes.sol";
 import {SeatSitting} from "./SeatSitting.sol";
 import {VoteDraws} from "./VoteDraws.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
@@ -18,18 +18,18 @@ abstract contract Silence is SeatSitting, VoteDraws, ISettlement {
 
     /// @inheritdoc ISettlement
     function markSilent(TaskId task, uint256 seat, MissedPlace[] calldata missed) external {
-        rounds.sync(task);
+        game.sync(task);
         Record storage record = _taken(_tasks[task], seat);
         if (record.status != SeatStatus.ACTIVE) revert IRefusals.SeatNotActive(seat);
-        bool isSilent = missed.length >= SILENCES_MAX
-            && (_isSolver(seat) ? _isMissing(task, seat, record, missed) : _isMute(task, seat, record, missed));
+        bool isSilent = missed.length >= SILENCES_LEAST
+            && (_isSolver(seat) ? _hasMissed(task, seat, record, missed) : _isMute(task, seat, record, missed));
         if (!isSilent) revert IRefusals.NotSilent(seat);
         _retire(task, _tasks[task], seat);
     }
 
     /// @dev Missed rounds, and no commitment since the first of them. While a contest runs, and until `respond` blocks after one ended in HOLDS, no solver is
     /// silent: an honest one does not train on a wrong root, and opens a contest of its own where another's has ended so.
-    function _isMissing(TaskId task, uint256 seat, Record storage record, MissedPlace[] calldata missed)
+    function _hasMissed(TaskId task, uint256 seat, Record storage record, MissedPlace[] calldata missed)
         private
         view
         returns (bool)
@@ -83,6 +83,6 @@ abstract contract Silence is SeatSitting, VoteDraws, ISettlement {
         DrawnRank memory drawn = _find(all, place.slot, place.draw, 0);
         if (drawn.seat != seat) return false;
         uint256 votes_ = _votesOf(task, place.round, place.slot, place.draw);
-        return _isDecided(all, drawn, votes_) && Ballots.at(votes_, 0) == Ballots.NOTHING;
+        return _isPayable(all, drawn, votes_) && Ballots.at(votes_, 0) == Ballots.NOTHING;
     }
 }

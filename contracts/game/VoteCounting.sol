@@ -69,8 +69,8 @@ abstract contract VoteCounting is VoteDraws, IVotes {
         (bool isAccepted, bool isFailed) = Ballots.statusOf(votes_);
         if (isAccepted || isFailed && code != Ballots.UNSERVED) return false;
         // Whether no other auditor is waited for: the rank is 0, or the primary has voted.
-        bool isPrimary = drawn.rank == 0 || Ballots.at(votes_, 0) != Ballots.NOTHING;
-        return isPrimary || block.number >= drawn.from + all.auditMax / 3;
+        bool isItsTurn = drawn.rank == 0 || Ballots.at(votes_, 0) != Ballots.NOTHING;
+        return isItsTurn || block.number >= drawn.from + all.auditMax / 3;
     }
 
     /// @dev Whether the drawn seat signed this vote, it says all that its word needs, and in an exact task its opening, if there is one, bears it out;
@@ -166,7 +166,7 @@ abstract contract VoteCounting is VoteDraws, IVotes {
         DrawnRank memory drawn = one.drawn;
         if (!one.isOpened || one.isPaid || block.number > drawn.from + 3 * all.auditMax) return;
         uint256 votes_ = _votesOf(all.task, all.number, drawn.slot, drawn.draw);
-        if (Ballots.isPaid(votes_, drawn.rank) || !_isDecided(all, drawn, votes_)) return;
+        if (Ballots.isPaid(votes_, drawn.rank) || !_isPayable(all, drawn, votes_)) return;
         _keepVotes(all, drawn, Ballots.pay(votes_, drawn.rank));
         ++_bookOf(all, drawn.seat).pays[drawn.seat & NUMBER];
         one.isPaid = true;

@@ -73,7 +73,7 @@ abstract contract VoteDraws is SeatReading, RoundReading {
         view
         returns (DrawnRank memory found)
     {
-        if (rank >= RANKS || draw > all.draws || !_turnTo(all, slot)) return found;
+        if (rank >= RANKS || draw > all.draws || !_loadClaim(all, slot)) return found;
         bool isLate = draw == all.draws;
         if (isLate ? !all.isLateDue : draw >= all.drawn.length) return found;
         (found.slot, found.draw, found.rank, found.isLate) = (slot, draw, rank, isLate);
@@ -90,7 +90,7 @@ abstract contract VoteDraws is SeatReading, RoundReading {
     }
 
     /// @dev Loads a claim and its segments into `all`, where it was not the last one that was looked at. False where there is no such claim.
-    function _turnTo(DrawnRound memory all, uint256 slot) private view returns (bool) {
+    function _loadClaim(DrawnRound memory all, uint256 slot) private view returns (bool) {
         if (all.hasClaim && slot == all.slot) return true;
         (bytes32 root, uint256 segments) = _claimAt(_roundAt(all.task, all.number), slot);
         if (segments == 0) return false;
@@ -125,7 +125,7 @@ abstract contract VoteDraws is SeatReading, RoundReading {
 
     /// @dev Whether a draw is accepted, has failed, or is out of time, which it is after from + 2 auditMax. From then on openings of its votes are paid. In a
     /// failed draw an UNSERVED still counts until the draw is out of time (`_isDue` of `VoteCounting`).
-    function _isDecided(DrawnRound memory all, DrawnRank memory drawn, uint256 votes_) internal view returns (bool) {
+    function _isPayable(DrawnRound memory all, DrawnRank memory drawn, uint256 votes_) internal view returns (bool) {
         (bool isAccepted, bool isFailed) = Ballots.statusOf(votes_);
         return isAccepted || isFailed || block.number > drawn.from + 2 * all.auditMax;
     }

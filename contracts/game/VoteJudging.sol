@@ -32,7 +32,7 @@ abstract contract VoteJudging is VoteCounting {
     ) external {
         if (late.length != 0 && round != 0) _judge(task, round - 1, late);
         if (handed.length != 0) _judge(task, round, handed);
-        rounds.post(task, round, merged, root, signers, signatures);
+        game.post(task, round, merged, root, signers, signatures);
     }
 
     function _judge(TaskId task, uint256 number, HandedVote[] calldata handed) private {
@@ -110,7 +110,7 @@ abstract contract VoteJudging is VoteCounting {
             round.lateRejected |= uint64(1 << slot);
         }
         if (count.touched == 0) return;
-        uint256 closed = Slots.slotsOf(round.pool, _closedSolvers(_tasks[all.task]));
+        uint256 closed = Slots.slotsOf(round.pool, _convictedSolvers(_tasks[all.task]));
         (uint64 accepted, uint64 refused) = (round.accepted, round.refused);
         bool isLate = block.number > all.closed + all.auditMax;
         for (uint256 left = count.touched & ~uint256(accepted | refused); left != 0; left &= left - 1) {

@@ -51,6 +51,6 @@ contract Votes is VoteJudging {
         if (!_roundOf(task, round).isDrawn) return false;
         DrawnRound memory all = _drawnRound(task, round);
         DrawnRank memory drawn = _find(all, slot, draw, 0);
-        return drawn.seat != 0 && _isDecided(all, drawn, _votesOf(task, round, slot, draw));
+        return drawn.seat != 0 && _isPayable(all, drawn, _votesOf(task, round, slot, draw));
     }
 }

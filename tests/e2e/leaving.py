@@ -12,7 +12,7 @@ from touchstone.node.loop.node import Node
 from touchstone.protocol.adapters.wire.session import RetryPolicy
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatStatus
 from touchstone.protocol.spec.game.state import GameRound
-from touchstone.protocol.spec.game.terms import SILENCES_MAX
+from touchstone.protocol.spec.game.terms import SILENCES_LEAST
 
 SOLVERS, VERIFIERS, KILLED = 4, 3, ("solver 2", "solver 3")
 ROUNDS = 7
@@ -102,7 +102,7 @@ def list_leaving_flaws(rounds: list[GameRound]) -> list[str]:
     later = others[len(waiting) :]
     rules = {
         "all four commit to the first round": len(first.claims) == SOLVERS,
-        "the dead sit until they have missed enough": len(waiting) >= SILENCES_MAX,
+        "the dead sit until they have missed enough": len(waiting) >= SILENCES_LEAST,
         "rounds with the dead come before all others": others[: len(waiting)] == waiting,
         "the living commit while the dead sit": all(len(one.claims) == living for one in waiting),
         "the base root stands while the dead sit": all(one.phase is RoundPhase.STANDING for one in waiting),

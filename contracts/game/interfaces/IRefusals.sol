@@ -137,8 +137,11 @@ interface IRefusals {
     /// @param round index of the round in its task, from 0
     /// @custom:remedy Name a round that has been opened.
     error RoundUnknown(uint256 round);
-    /// @notice The round does not run: it has its root, its base root stands, its root fell, or an earlier root fell and undid it. `proveStart` and
-    /// `proveRightStart` refuse only an undone round, in tasks that carry moments.
+    /// @notice The round does not run: it has its root, its base root stands, its root fell, or it was undone.
+    /// @param round index of the round in its task, from 0
+    /// @custom:remedy Go on with the round that runs now.
+    error RoundNotRunning(uint256 round);
+    /// @notice An earlier root fell and undid the round: nothing of it is merged.
     /// @param round index of the round in its task, from 0
     /// @custom:remedy Go on with the round that runs now.
     error RoundUndone(uint256 round);
@@ -237,8 +240,8 @@ interface IRefusals {
     /// @custom:remedy Claim as many segments as all audits of a claim need, and at most the round's number.
     error WrongSegments(uint256 least, uint256 greatest, uint256 actual);
     /// @notice The call is for another turn.
-    /// @param expected number of the turn or stage that runs
-    /// @param actual number of the one that the call is for
+    /// @param running number of the turn or stage that runs
+    /// @param called number of the one that the call is for
     /// @custom:remedy Wait for your turn.
-    error WrongTurn(uint256 expected, uint256 actual);
+    error WrongTurn(uint256 running, uint256 called);
 }

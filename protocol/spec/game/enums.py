@@ -15,7 +15,8 @@ class SeatRole(IntEnum):
 
 class SeatStatus(IntEnum):
     """The status of a seat. ACTIVE takes part in coming pools. LEAVING serves only in frozen pools, then
-    its stake is paid out. CONVICTED lost its stake, and nothing that it does counts."""
+    its stake is paid out. CONVICTED lost its stake, and nothing that it does
+    from then on counts."""
 
     ACTIVE = 1
     LEAVING = 2

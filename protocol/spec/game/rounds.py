@@ -32,7 +32,7 @@ def apply_commit(draft: Draft, call: CommitRound, sender: str) -> None:
     """Records a claim, one for each seat and round, on the chain's root and beacon, until the closing
     block."""
     game_round, seat = get_round(draft.state, call.round), find_seat(draft.state, sender)
-    require(game_round.phase == RoundPhase.RUNNING, "RoundUndone", actual=call.round)
+    require(game_round.phase == RoundPhase.RUNNING, "RoundNotRunning", actual=call.round)
     require(game_round.beacon is not None, "WrongBeacon", "a recorded beacon", "none yet")
     require_window(game_round.opened, compute_closing_block(draft.state, game_round), draft.block)
     is_in_pool = seat is not None and seat.number in game_round.pool.solvers

@@ -14,7 +14,7 @@ from touchstone.protocol.spec.game.events import SeatLeft
 from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.seats import get_seat
 from touchstone.protocol.spec.game.state import GameRound, GameState, MissedPlace, Seat
-from touchstone.protocol.spec.game.terms import SILENCES_MAX
+from touchstone.protocol.spec.game.terms import SILENCES_LEAST
 
 
 def is_missed(game_round: GameRound, seat: Seat) -> bool:
@@ -78,7 +78,7 @@ def apply_mark_silent(draft: Draft, call: MarkSilent, sender: str) -> None:
     """Makes a silent seat leave, without a loss."""
     seat, missed = get_seat(draft.state, call.seat), call.missed
     require(seat.status == SeatStatus.ACTIVE, "SeatNotActive", actual=call.seat)
-    require(len(missed) >= SILENCES_MAX, "NotSilent", SILENCES_MAX, len(missed))
+    require(len(missed) >= SILENCES_LEAST, "NotSilent", SILENCES_LEAST, len(missed))
     require(all(a < b for a, b in zip(missed, missed[1:], strict=False)), "NotSilent", "ascending", missed)
     silent = all(is_silence(draft.state, seat, place, draft.block) for place in missed)
     require(silent, "NotSilent", "what the seat has missed", missed)

@@ -22,8 +22,9 @@ RING_ROUNDS = 128
 settled."""
 FALLS_MAX = 8
 """A task is halted after this many falls, because settling and closing look at each."""
-SILENCES_MAX = 3
-"""A seat is marked silent after this many missed rounds, or missed primary draws."""
+SILENCES_LEAST = 3
+"""A seat is marked silent for this many missed rounds or more; an auditor for missed draws of which it was
+the primary."""
 
 
 EPOCH_SLOTS = 32

@@ -22,7 +22,7 @@ from touchstone.protocol.spec.game.settling import get_settled_until
 from touchstone.protocol.spec.game.silence import find_silent_seats
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.task_closing import is_closable, is_epoch_done, is_idle
-from touchstone.protocol.spec.game.terms import SILENCES_MAX
+from touchstone.protocol.spec.game.terms import SILENCES_LEAST
 from touchstone.protocol.spec.game.timing import (
     compute_draw_window,
     get_closing_from,
@@ -119,5 +119,5 @@ def _list_pay_outs(state: GameState, block: int) -> Iterator[GameCall]:
 
 def _list_silent(state: GameState, block: int) -> Iterator[GameCall]:
     for number, missed in find_silent_seats(state, block).items():
-        if len(missed) >= SILENCES_MAX:
-            yield calls.MarkSilent(number, missed[:SILENCES_MAX])
+        if len(missed) >= SILENCES_LEAST:
+            yield calls.MarkSilent(number, missed[:SILENCES_LEAST])

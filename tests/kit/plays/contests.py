@@ -70,7 +70,7 @@ def a_wrong_root_falls() -> World:
     world.passes(11)
     zoe.ends_contest(contest)
     require_phases(world, RoundPhase.FALLEN, RoundPhase.UNDONE)
-    with world.refuses("RoundUndone"):
+    with world.refuses("RoundNotRunning"):
         world.anybody("cid").commits(round=1)
     world.posts(signers=["cid"])
     require_phases(world, RoundPhase.POSTED, RoundPhase.UNDONE)

@@ -148,7 +148,7 @@ def a_commitment_is_refused() -> World:
         world.anybody("late").commits()
     world.all_accept()
     world.posts(merged=["bob", "cid"])
-    with world.refuses("RoundUndone"):
+    with world.refuses("RoundNotRunning"):
         cid.commits(round=0)
     return world
 

@@ -5,10 +5,10 @@ from tests.protocol.spec.game.simulation import Simulation, commit, make_quiet_w
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.state import MissedPlace
-from touchstone.protocol.spec.game.terms import SILENCES_MAX
+from touchstone.protocol.spec.game.terms import SILENCES_LEAST
 from touchstone.protocol.spec.statements import VoteWord
 
-ROUNDS = tuple(MissedPlace(index) for index in range(SILENCES_MAX))
+ROUNDS = tuple(MissedPlace(index) for index in range(SILENCES_LEAST))
 QUIET = {"keeper": 0, "other keeper": 0}
 
 
@@ -21,7 +21,7 @@ def find(world: Simulation, number: int) -> tuple[MissedPlace, ...]:
 
 
 # --- Solvers ------------------------------------------------------------------------------------------------
-def make_missed(count: int = SILENCES_MAX) -> Simulation:
+def make_missed(count: int = SILENCES_LEAST) -> Simulation:
     """solver2 misses rounds; the keepers do nothing else than to open the next ones."""
     world = make_quiet_world(rounds=6)
     world.silenced = QUIET
