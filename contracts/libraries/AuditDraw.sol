@@ -44,7 +44,8 @@ library AuditDraw {
         return past == 0 ? fromBlock : fromBlock + grid - past;
     }
 
-    /// @notice Of a round's audits, and of the late audits of the round before it.
+    /// @notice Of a round's audits, and of the late audits of all earlier rounds that miss theirs. A closing seed, of late audits alone, has the number of the
+    /// next round: its randomness is that of another block.
     function roundSeed(bytes32 domain, uint32 round, bytes32 randomness) internal pure returns (bytes32) {
         return sha256(abi.encode(bytes32("touchstone.seed"), domain, round, randomness));
     }
@@ -136,6 +137,8 @@ library AuditDraw {
     }
 
     /// @notice The first `count` positions of a frozen pool, mixed: Fisher-Yates, cut short, a hash for each.
+    /// @dev By hand: a pool has up to 1,024 seats, and the compiler would check both places of each swap. Assembly writes 0 .. size - 1, swaps, then cuts the
+    /// array's length to `count`.
     /// @param role VERIFIER_POOL or WHISTLEBLOWER_POOL
     function permutation(bytes32 seed, bytes32 role, uint256 size, uint256 count)
         internal
@@ -152,7 +155,7 @@ library AuditDraw {
             for (uint256 i = 0; i < count; ++i) {
                 uint256 j = i + Draw.uniform(roleSeed, i, size - i);
                 assembly ("memory-safe") {
-                    // Both are below `size`.
+                    // Swaps the words of i and j, without bounds checks: both are below `size`.
                     let a := add(add(order, 32), shl(5, i))
                     let b := add(add(order, 32), shl(5, j))
                     let kept := mload(a)
@@ -167,6 +170,8 @@ library AuditDraw {
     }
 
     /// @notice The place of a rank of a draw in that order: the primary's, or a reserve's.
+    /// @dev Ranks lie `step` apart, and 3 * step is no more than the places: so the three ranks of a draw are three seats. Where the pool has three seats for
+    /// each draw of the round nobody is drawn twice.
     /// @param draws the task's draws per claim, also where the claim has fewer
     /// @param slots solver seats in the round's pool
     function place(uint256 size, uint256 slot, uint256 draw, uint256 rank, uint256 draws, uint256 slots)
@@ -201,7 +206,7 @@ library AuditDraw {
     }
 
     /// @dev The `position`-th integer that is not in the list, which has no order: the least x before which
-    /// `position` others are missing from it.
+    /// `position` others are missing from it. Repeats x = position + how many of the list are <= x until x does not change.
     function _undrawnAt(uint256 position, uint256[] memory drawn) private pure returns (uint256 x) {
         uint256 next = position;
         unchecked {

@@ -16,7 +16,8 @@ library Draw {
 
     // Primitives
     /// @notice An unbiased integer in 0 .. n-1: the first hash below the largest multiple of n, modulo n.
-    /// @dev Hashes sha256(abi.encode(tag, seed, counter, attempt)), without keeping the memory.
+    /// @dev Hashes sha256(abi.encode(tag, seed, counter, attempt)). By hand: the message is written once past the free pointer, which stays where it is,
+    /// and each attempt changes its last word alone. The compiler would encode and copy the message for each attempt, and keep the memory.
     function uniform(bytes32 seed, uint256 counter, uint256 n) internal view returns (uint256 drawn) {
         if (n == 0) revert NothingToDraw(1, 0);
         // Whatever the hash.
@@ -28,7 +29,7 @@ library Draw {
             mstore(message, tag)
             mstore(add(message, 32), seed)
             mstore(add(message, 64), counter)
-            // 2^256 mod n, without 2^256: so many of the greatest hashes are passed over.
+            // 2^256 - 1 - (2^256 mod n): larger hashes are passed over. sub(0, n) is 2^256 - n, which has the same remainder as 2^256.
             let most := not(mod(sub(0, n), n))
             for { let attempt := 0 } 1 { attempt := add(attempt, 1) } {
                 mstore(add(message, 96), attempt)
@@ -46,6 +47,8 @@ library Draw {
 
     // Choices
     /// @notice Shard of a slot: a rotation of all solvers by one uniform offset.
+    /// @dev The other way round, the slot of a shard is (shard + solvers - offset) % solvers. `RoundPosting` and `Contests` walk the slots in this order of
+    /// shards: one counts up from the slot of shard 0, the other computes each.
     function shard(bytes32 beacon, uint256 slot, uint256 solvers) internal view returns (uint256) {
         return (slot + uniform(beacon, 0, solvers)) % solvers;
     }

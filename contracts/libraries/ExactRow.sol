@@ -83,7 +83,9 @@ library ExactRow {
         }
     }
 
-    /// @dev In every lane m, and in the lowest byte of every lane of `left` how far it is shifted: 128 further where it is negative.
+    /// @dev The sum of the eight lanes of m, each shifted to the left by the lowest byte of its lane of `left`. Shifts of 128 and more put the magnitudes of
+    /// negative terms into the upper half. By hand: `byte` takes a lane's shift in one step. Lane by lane, for a loop would cost about as
+    /// much as the additions.
     function _addWhole(uint256 m, uint256 left) private pure returns (uint256 total) {
         assembly ("memory-safe") {
             total := shl(byte(3, left), shr(224, m))
@@ -97,7 +99,9 @@ library ExactRow {
         }
     }
 
-    /// @dev In every lane m; and s, with bit 23 where the term is negative.
+    /// @dev The sum of the eight lanes of m times 2^40, each shifted to the right by the low 9 bits of its lane of s and rounded, ties to even. Bit 23 of
+    /// a lane of s puts the magnitude of a negative term into the upper half. By hand: nothing is checked, and what wraps from 257 places on
+    /// is shifted away.
     function _addRounded(uint256 m, uint256 s) private pure returns (uint256 total) {
         assembly ("memory-safe") {
             for { let lane := 0 } lt(lane, 256) { lane := add(lane, 32) } {

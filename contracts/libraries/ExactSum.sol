@@ -124,7 +124,8 @@ library ExactSum {
         return (_windowAt(cursor >> PLACE_AT), _windowAt(cursor & PLACE_MASK));
     }
 
-    /// @dev The least exponent of a window around that of the last lane of a word; 1 .. LAST_WINDOW, so that all of it is normal and finite.
+    /// @dev The least exponent of a window around that of the last lane of a word; 1 .. LAST_WINDOW, so that all of it is normal and finite. Assembly loads
+    /// the word from its place and takes the exponent from its last two bytes: the element is little-endian. Any exponent is right, for the window is a guess.
     function _windowAt(uint256 place) private pure returns (uint256 least) {
         uint256 exponent;
         assembly ("memory-safe") {
@@ -193,6 +194,8 @@ library ExactSum {
     }
 
     /// @dev Near products to limbs; `s`, the least exponent of all, is below 384 + 64, so the highest limb has room for what reaches it.
+    /// Shifts each half of `near` to the left by s & 127 and adds it: the lower half to limb s >> 7 of the positive products, the upper one four limbs, 0x80
+    /// bytes, further. What is above 128 bits goes to the next limb; the highest limb keeps it. By hand: no bounds checks, for s >> 7 is below 4.
     function _carryNear(uint256[8] memory sums, uint256 near, uint256 s) private pure {
         if (near == 0) return;
         assembly ("memory-safe") {

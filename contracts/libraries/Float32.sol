@@ -36,6 +36,7 @@ library Float32 {
     }
 
     /// @notice The exact value of a finite pattern: (-1)^negative * mantissa * 2^(exponent - 149).
+    /// @dev By hand, for it is called for each element of a leaf: no masks and no overflow checks of the compiler's.
     function decode(uint32 bits) internal pure returns (bool negative, uint256 mantissa, uint256 exponent) {
         if (!isFinite(bits)) revert NotFinite(bits);
         assembly ("memory-safe") {
@@ -50,6 +51,7 @@ library Float32 {
     }
 
     /// @notice The float32 nearest to (-1)^negative * magnitude * 2^(exponent - 149), ties to even, infinity beyond the range.
+    /// @dev By hand, for it is called for each element of a leaf: no overflow checks of the compiler's.
     /// @param magnitude any integer; its lowest bit may stand for lost bits, when at least 26 significant bits are given
     /// @param exponent may be negative
     function round(bool negative, uint256 magnitude, int256 exponent) internal pure returns (uint32 bits) {
@@ -172,6 +174,7 @@ library Float32 {
         uint256 top;
         bool isElsewhere;
         assembly ("memory-safe") {
+            // Looks the highest bit up in TOPS where it is at `least` .. `least` + 2; elsewhere `head` is 0 or above 7.
             let head := shr(least, magnitude)
             isElsewhere := gt(sub(head, 1), 6)
             top := add(least, byte(head, TOPS))
@@ -203,7 +206,7 @@ library Float32 {
         return round(false, value, BIAS);
     }
 
-    // Leaves
+    // Leaves: words of memory at any byte, no loop over bytes. Bounds are not checked: whoever calls keeps `index` or `word` inside `data`
     /// @notice Pattern `index` of a little-endian float32 buffer.
     function load(bytes memory data, uint256 index) internal pure returns (uint32) {
         uint256 raw;
@@ -214,6 +217,7 @@ library Float32 {
     }
 
     /// @notice Writes pattern `index` of a little-endian float32 buffer.
+    /// @dev A whole word is written, whose other 28 bytes stay what they are, also those after the end of `data`.
     function store(bytes memory data, uint256 index, uint32 bits) internal pure {
         uint256 raw = _swap(bits);
         assembly ("memory-safe") {
@@ -223,6 +227,7 @@ library Float32 {
     }
 
     /// @notice Patterns 8 * word .. 8 * word + 7 of a little-endian float32 buffer, the first one in the highest 32 bits.
+    /// @dev One load of a word, then the bytes of all eight are reversed at once.
     function lanes(bytes memory data, uint256 word) internal pure returns (uint256 x) {
         assembly ("memory-safe") {
             x := mload(add(add(data, 32), shl(5, word)))

@@ -4,8 +4,11 @@ pragma solidity ^0.8.28;
 import {Sha256} from "./Sha256.sol";
 import {StateHeader, StepFacts, TaskId} from "../Types.sol";
 
-/// @title Every tagged hash of the protocol: `H(tag, words...)` is `sha256(abi.encode(...))` (docs/spec.md, sections 2 to 4).
+/// @title Tagged hashes of domains, states, claims and slots: `H(tag, words...)` is `sha256(abi.encode(...))` (docs/spec.md, sections 2 to 4).
 /// @dev Twin of `hashing.py` and `commitments.py` in `protocol/spec`. A tag opens every message, so no hash can stand for one of another kind.
+/// Other libraries compute tagged hashes too: `AuditDraw` those of a round's seed, beacon and pools, `Statements` those of merged claims and seals, `Draw`
+/// those that numbers come from. Where assembly writes a message it writes the words of `abi.encode` past the free pointer, which stays where it is. So the
+/// message is not copied, and its memory is used again.
 library Hashing {
     // Identity and domains
 

@@ -93,6 +93,8 @@ library Openings {
         }
     }
 
+    /// @dev The next `siblings` words of `openings`, in place: assembly makes an array of them, since Solidity would have to copy them. They end within
+    /// `openings`, which is checked before.
     function _readPath(uint256 siblings, bytes calldata openings, Reader memory reader)
         private
         pure

@@ -169,6 +169,8 @@ library OuterMath {
     }
 
     /// @dev A block of zeros says nothing of its scale, nor does one that is read as zeros: it takes part in the sum, but not in the choice of the base.
+    /// The first word of a row, its scale, becomes its distance to the least scale; NOTHING stays. By hand: no bounds checks, and the rows lie one after
+    /// the other.
     function _gather(bytes[] memory deltas, uint256 index, Blocks memory blocks) private pure {
         (bytes memory rows, uint256 offset, uint256 least) = (blocks.rows, index * BLOCK_BYTES, SCALE_MAX);
         for (uint256 i = 0; i < deltas.length; ++i) {
@@ -184,7 +186,8 @@ library OuterMath {
         }
     }
 
-    /// @dev Copies a claim's block into its row; the row's first word is the scale.
+    /// @dev Copies a claim's block into its row; the row's first word is the scale. The scale is NOTHING where the block counts as zeros. By hand: two words
+    /// are copied instead of 64 bytes, without bounds checks. `outerLeaf` has checked the length of each delta and made room for each row.
     function _copyRow(bytes memory delta, uint256 offset, bytes memory rows, uint256 index)
         private
         pure
@@ -233,6 +236,8 @@ library OuterMath {
             // Words that end with the quantum: what is above it does not count. The shift is before it, in the same row.
             let back := not(index)
             let place := add(add(rows, 33), index)
+            // total / (total & -total) is the total without its trailing zeros. It has more than 24 significant bits where that is not within +-2^24: then
+            // the shift by 25 leaves a bit.
             for { let end := add(place, mload(rows)) } lt(place, end) {} {
                 total := add(total, shl(mload(add(place, back)), signextend(0, mload(place))))
                 if shr(25, add(sdiv(total, and(total, sub(0, total))), EXACT_LIMIT)) {
@@ -275,8 +280,8 @@ library OuterMath {
         return ok ? (newWeight, newMomentum) : (weight, momentum);
     }
 
-    /// @notice D = fl(s / n), s summed in the order given, n >= 1: the definition, of which `outerLeaf` computes whole blocks. ok unless a sum overflows,
-    /// which values of claims (at most 2^78) cannot.
+    /// @notice D = fl(s / n), s summed in the order given, n >= 1: the definition, of which `outerLeaf` computes whole blocks. Only tests call it. ok
+    /// unless a sum overflows, which values of claims (at most 2^78) cannot.
     function mean(uint32[] memory values) internal pure returns (bool ok, uint32 d) {
         d = values[0];
         for (uint256 i = 1; i < values.length; ++i) {

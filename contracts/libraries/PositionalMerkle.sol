@@ -22,6 +22,8 @@ library PositionalMerkle {
         return _leafAt(data, 0, data.length);
     }
 
+    /// @notice Node over two others: sha256(0x01 || left || right).
+    /// @dev By hand: the message is written past the free pointer, which stays where it is. So it is not copied, and its memory is used again.
     function nodeHash(bytes32 left, bytes32 right) internal pure returns (bytes32) {
         uint256 message;
         assembly ("memory-safe") {
@@ -77,7 +79,8 @@ library PositionalMerkle {
         return verify(root, leafHash(data), index, count, path);
     }
 
-    /// @notice Whether what stands behind the last leaf is empty, as far as the path of leaf `index` shows it; that of the last leaf shows all of it.
+    /// @notice Whether all siblings to the right of the last leaf are roots of empty subtrees, as far as the path of leaf `index` has them. The path of the
+    /// last leaf has all of them.
     function isPadded(uint256 index, uint256 count, bytes32[] calldata path) internal pure returns (bool) {
         (bytes32 padding, uint256 last) = (0, count - 1);
         for (uint256 i = 0; i < path.length; ++i) {
@@ -152,6 +155,7 @@ library PositionalMerkle {
     }
 
     /// @notice The root that a leaf and its path lead to; the sibling stands on the left where bit j of `index` is set.
+    /// @dev Assembly takes the pointer to `_fold`, a view, for one to a pure function: see `_digest`.
     function fold(bytes32 leaf, uint256 index, bytes32[] calldata path) internal pure returns (bytes32 node) {
         function(bytes32, uint256, bytes32[] calldata) view returns (bytes32) reads = _fold;
         function(bytes32, uint256, bytes32[] calldata) pure returns (bytes32) computes;
@@ -244,7 +248,9 @@ library PositionalMerkle {
         node = fold(node, index, path);
     }
 
-    /// @dev Without a look at the length: `foldSet` wants exactly what it uses.
+    /// @dev Cuts an array of calldata in two, in place: slices would check the length of each path. Here it is not checked: `path` must have the `setSiblings`
+    /// siblings of the set. `Openings.requireTrace`, which alone of all contracts calls `foldSet`, reads exactly as many. It refuses openings that are too
+    /// short.
     function _split(bytes32[] calldata path, uint256 count)
         private
         pure
@@ -278,7 +284,7 @@ library PositionalMerkle {
         }
     }
 
-    /// @notice Root of a complete subtree, given all 2^n nodes of its lowest level from left to right.
+    /// @notice Root of a complete subtree, given all 2^n nodes of its lowest level from left to right. Overwrites `nodes`.
     function rootOf(bytes32[] memory nodes) internal pure returns (bytes32) {
         for (uint256 width = nodes.length / 2; width > 0; width /= 2) {
             for (uint256 i = 0; i < width; ++i) {
@@ -288,7 +294,7 @@ library PositionalMerkle {
         return nodes[0];
     }
 
-    // SHA-256 by its precompile, which computes from its input alone; yet a call counts as a look at the chain: hence the casts to pure
+    // SHA-256 by its precompile, address 2
     /// @dev sha256(0x00 || the `length` bytes of `data` from `start` on), without a copy: the byte in front of them is lent to the prefix.
     function _leafAt(bytes memory data, uint256 start, uint256 length) private pure returns (bytes32 hash) {
         uint256 message;
@@ -304,7 +310,8 @@ library PositionalMerkle {
         }
     }
 
-    /// @dev Of `length` bytes of memory at `place`.
+    /// @dev SHA-256 of `length` bytes of memory at `place`; as `Sha256.digest`, with this library's error. The precompile reads no state, yet `staticcall`
+    /// makes `_sha256` a view. So assembly takes the pointer to it for one to a pure function.
     function _digest(uint256 place, uint256 length) private pure returns (bytes32) {
         function(uint256, uint256) view returns (bytes32) reads = _sha256;
         function(uint256, uint256) pure returns (bytes32) computes;
@@ -314,6 +321,7 @@ library PositionalMerkle {
         return computes(place, length);
     }
 
+    /// @dev The precompile writes its answer to scratch space. `sha256(bytes)` would copy the message to free memory first.
     function _sha256(uint256 place, uint256 length) private view returns (bytes32 hash) {
         bool ok;
         assembly ("memory-safe") {

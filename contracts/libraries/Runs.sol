@@ -13,6 +13,8 @@ struct Run {
 }
 
 /// @title Reads runs, eight elements a word; of integers as many as there is room for.
+/// @dev Assembly reads and writes at places in memory, without the compiler's bounds checks: `_requireInside` has checked the run before, once for all of
+/// it. What a word holds of the memory after the run does not count.
 library Runs {
     uint256 internal constant LANES = 8;
     uint256 private constant WORD_BYTES = 32;
@@ -60,14 +62,16 @@ library Runs {
 
     /// @notice Eight patterns, the first one in the highest 32 bits; those beyond the last `left` ones are zero.
     function word(uint256 place, uint256 left) internal pure returns (uint256 x) {
+        // The place as that of a bytes array whose data begin there: `lanes` reads past the 32 bytes of a length.
         bytes memory window;
         assembly ("memory-safe") {
             window := sub(place, 32)
         }
-        return _inside(Float32.lanes(window, 0), left); // what lies behind the run in memory is not part of it
+        return _inside(Float32.lanes(window, 0), left); // what lies after the run in memory is not part of it
     }
 
     /// @notice The same for loops, which keep `onesAt` a place.
+    /// @dev Loads a word from a place in memory, which Solidity cannot do.
     function word(uint256 place, uint256 left, uint256 ones) internal pure returns (uint256 x) {
         assembly ("memory-safe") {
             x := mload(place)
@@ -92,6 +96,7 @@ library Runs {
     }
 
     /// @notice A word of integers, the first one in the highest bits; those beyond the last `left` ones are zero.
+    /// @dev Loads a word from a place in memory, which Solidity cannot do. The place comes from `open` or `_placeOf`.
     function integers(uint256 place, uint256 left, uint256 elementBytes) internal pure returns (uint256 x) {
         assembly ("memory-safe") {
             x := mload(place)
@@ -150,7 +155,8 @@ library Runs {
         largest = largestLane(most);
     }
 
-    /// @dev Appends the elements from `i` on whose lanes have their highest bit set, as they lie in memory.
+    /// @dev Appends the elements from `i` on whose lanes have their highest bit set, as they lie in memory. Assembly copies four bytes at once, without bounds
+    /// checks: `pick` has checked the run of values, and `picked` has room for all of them.
     function _pickMarked(bytes memory picked, uint256 count, Run memory values, uint256 i, uint256 marks)
         private
         pure
@@ -237,7 +243,7 @@ library Runs {
         }
     }
 
-    /// @dev Of element `first` in memory.
+    /// @dev The place of element `first` in memory, without a bounds check: callers have called `_requireInside`.
     function _placeOf(Run memory run, uint256 elementBytes) private pure returns (uint256 place) {
         (bytes memory data, uint256 first) = (run.data, run.first);
         assembly ("memory-safe") {
@@ -245,7 +251,8 @@ library Runs {
         }
     }
 
-    /// @dev A new word: the bytes of the element at `place` as they are, again and again.
+    /// @dev A new word in memory, and its place: the bytes of the element at `place` as they are, again and again. Assembly loads them at once, and stores
+    /// one word.
     function _repeat(uint256 place, uint256 elementBytes) private pure returns (uint256 copy) {
         bytes memory data = new bytes(WORD_BYTES);
         unchecked {

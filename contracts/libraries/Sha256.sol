@@ -8,7 +8,7 @@ library Sha256 {
     error HashFailed();
 
     /// @notice Of `length` bytes of memory at `place`.
-    /// @dev The precompile is called as a view; what it answers depends on its input alone.
+    /// @dev The precompile reads no state, yet `staticcall` makes `_digest` a view. So assembly takes the pointer to it for one to a pure function.
     function digest(uint256 place, uint256 length) internal pure returns (bytes32) {
         function(uint256, uint256) view returns (bytes32) reads = _digest;
         function(uint256, uint256) pure returns (bytes32) computes;
@@ -18,6 +18,7 @@ library Sha256 {
         return computes(place, length);
     }
 
+    /// @dev Calls the precompile of SHA-256, address 2, which writes its answer to scratch space. `sha256(bytes)` would copy the message to free memory first.
     function _digest(uint256 place, uint256 length) private view returns (bytes32 hash) {
         bool ok;
         assembly ("memory-safe") {

@@ -5,8 +5,8 @@ import {Hashing} from "./Hashing.sol";
 import {Sha256} from "./Sha256.sol";
 
 /// @title What members sign in a round, and when two such statements contradict.
-/// @dev Twin of `statements.py` and `typed_data.py` in `protocol/spec`. Hashes of structs are those of EIP-712; a contract that inherits
-/// OpenZeppelin's EIP712 makes digests of them (`_hashTypedDataV4`).
+/// @dev Twin of `statements.py` and `typed_data.py` in `protocol/spec`. Hashes of structs are those of EIP-712;
+/// `Module._digest` makes digests of them.
 library Statements {
     /// @dev NONE is what an empty place says.
     enum Word {
@@ -60,8 +60,8 @@ library Statements {
         bytes32 sealSalt;
     }
 
-    /// @dev A solver's word that merging the claims of these slots, a bitmap, into the base root gives `root`. Roots alone would not do: two slots may
-    /// have the same one, and only the account that made it can open its work leaf.
+    /// @dev A solver states that merging the claims of these slots, a bitmap, into the base root gives `root`. It names the slots too, not the claims' roots
+    /// alone: two slots may have committed the same root, and only the account that made it can open its work leaf.
     struct MergeSignature {
         bytes32 domain;
         uint32 round;
@@ -90,6 +90,7 @@ library Statements {
     );
 
     // Hashes
+    // The assembly of these two takes the struct's place in memory as a number, which Solidity does not give.
     function hash(Sealed memory sealed_) internal pure returns (bytes32) {
         uint256 fields;
         assembly ("memory-safe") {
@@ -140,7 +141,9 @@ library Statements {
         bytes32 tag = "touchstone.sealed";
         uint256 message;
         assembly ("memory-safe") {
-            // abi.encode(tag, domain, round, slot, draw, rank, auditor, startLeaf, ownEndRoot, salt)
+            // abi.encode(tag, domain, round, slot, draw, rank, auditor, startLeaf, ownEndRoot, salt), past the free pointer, which stays where it is. The
+            // fields are copied by their places in Vote: 0x00 domain and round, 0x80 slot, 0xc0 draw and rank, 0x120 startLeaf. Another order of fields
+            // needs other places. `sha256(abi.encode(...))` would encode field by field and copy the message.
             message := mload(0x40)
             mstore(message, tag)
             mcopy(add(message, 0x20), vote, 0x40)
@@ -156,6 +159,7 @@ library Statements {
 
     // Signatures
     /// @notice Who signed a digest; the zero address where the signature is malformed.
+    /// @dev The precompile reads no state, yet `staticcall` makes `_recover` a view. So assembly takes the pointer to it for one to a pure function.
     /// @param vs EIP-2098: s, with the parity in its highest bit. So one signature has one form.
     function signer(bytes32 digest, bytes32 r, bytes32 vs) internal pure returns (address) {
         function(bytes32, bytes32, bytes32) view returns (address) reads = _recover;
@@ -167,6 +171,8 @@ library Statements {
     }
 
     /// @dev The precompile answers nothing where there is no such key. Of the two signatures that say the same only the one with the smaller s is good.
+    /// As the compiler's `ecrecover`, which would write its four words to free memory. Here they lie at 0x00 .. 0x7f: the free pointer at 0x40 and the zero at
+    /// 0x60 are overwritten and put back.
     function _recover(bytes32 digest, bytes32 r, bytes32 vs) private view returns (address recovered) {
         assembly ("memory-safe") {
             let free := mload(0x40)
@@ -230,7 +236,8 @@ library Statements {
     }
 
     /// @notice What a vote repeats of its Sealed.
-    /// @dev A copy of the first fields of the vote.
+    /// @dev Copies the first SEALED_FIELDS fields of the vote at once: they are those of Sealed, in the same order. Field by field the compiler would
+    /// load and store each.
     function sealedOf(Vote memory vote) internal pure returns (Sealed memory sealed_) {
         assembly ("memory-safe") {
             mcopy(sealed_, vote, shl(5, SEALED_FIELDS))

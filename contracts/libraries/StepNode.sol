@@ -293,26 +293,30 @@ library StepNode {
         if (size == 0) revert IReferee.NodeUnsound("size", loop);
     }
 
-    // Bytes: what lies behind the end is read too, and refused when the node's length is known
+    // Bytes, read by `calldataload`: a slice or an index would check the bounds of each field. So bytes after the end are read too, as they are in calldata;
+    // `read` refuses a node whose length is not the one that its fields give.
+    /// @dev Byte `place` of a node.
     function _byteAt(bytes calldata data, uint256 place) private pure returns (uint256 value) {
         assembly ("memory-safe") {
             value := byte(0, calldataload(add(data.offset, place)))
         }
     }
 
+    /// @dev The 8 bytes from `place` on, big-endian and unsigned.
     function _countAt(bytes calldata data, uint256 place) private pure returns (uint256 value) {
         assembly ("memory-safe") {
             value := shr(192, calldataload(add(data.offset, place)))
         }
     }
 
-    /// @dev With the sign extended.
+    /// @dev The 8 bytes from `place` on, big-endian, with the sign extended.
     function _integerAt(bytes calldata data, uint256 place) private pure returns (uint256 value) {
         assembly ("memory-safe") {
             value := sar(192, calldataload(add(data.offset, place)))
         }
     }
 
+    /// @dev The 32 bytes from `place` on.
     function _wordAt(bytes calldata data, uint256 place) private pure returns (bytes32 value) {
         assembly ("memory-safe") {
             value := calldataload(add(data.offset, place))

@@ -131,7 +131,8 @@ library StepProofs {
     }
 
     /// @notice Reverts unless the opening shows the demanded leaf.
-    /// @dev Padding too: where it is none a buffer has another root than its elements give, and no element is false.
+    /// @dev The padding is checked too: a buffer with other padding has a wrong root though each of its elements is right. No proof of an element could
+    /// convict then.
     function requireAnswer(
         Demand memory demand,
         bytes32 traceRoot,
@@ -196,8 +197,8 @@ library StepProofs {
 
     // Data
     /// @notice The 4 bytes that the trace has for element `position` of one of its input buffers, as a little-endian number.
-    /// @dev The leaf's length is taken as it comes: a tree of leaves of one length cannot be opened with another, for a leaf's hash would have to
-    /// be a node's or that of other bytes.
+    /// @dev Any length of a leaf is accepted. With another length than the tree's own the path is too long or too short, or the hash does not fit: a leaf's
+    /// hash would have to be a node's or that of other bytes.
     function tracedElement(
         StepFacts calldata facts,
         bytes32 traceRoot,
