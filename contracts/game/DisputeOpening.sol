@@ -5,10 +5,11 @@ import {BoundaryProof, EXACT_FORMAT, StateHeader, TaskId} from "../Types.sol";
 import {Hashing} from "../libraries/Hashing.sol";
 import {Statements} from "../libraries/Statements.sol";
 import {DisputeTurns} from "./DisputeTurns.sol";
-import {GameTerms} from "./GameTypes.sol";
+import {GameTerms, NO_DRAW, StatementRef} from "./GameTypes.sol";
 import {SignedVote} from "./StatementTypes.sol";
 import {IDisputes} from "./interfaces/IDisputes.sol";
 import {IRefusals} from "./interfaces/IRefusals.sol";
+import {Ballots} from "./libraries/Ballots.sol";
 
 /// @title Opens a dispute of a claim or a vote, and narrows it down to one step.
 /// @notice What does not bind cannot be posted, so there is nothing to prove about it: who cannot bind is silent.
@@ -68,14 +69,20 @@ abstract contract DisputeOpening is DisputeTurns, IDisputes {
         emit DisputeOpened(task, id, statement.seat, statement.ref, segment, msg.sender, bondWei, dispute.clockBlock);
     }
 
-    /// @dev Nobody is asked about a claim that votes may still decide.
+    /// @dev Nobody is disputed about a claim that votes may still decide, nor about a vote while other votes of its draw count: a reserve could copy what the
+    /// accused auditor has to show.
     function _requireDecided(TaskId task, Statement memory statement) private view {
         GameTerms storage terms = _tasks[task].terms;
-        Round storage round = _roundAt(task, statement.ref.round);
-        uint256 open = _openClaims(round, terms, _convictedSolvers(_tasks[task]), 2 * uint256(terms.windows.auditMax));
-        if (open >> statement.ref.slot & 1 == 1) {
-            revert IRefusals.ClaimUndecided(statement.ref.round, statement.ref.slot);
+        StatementRef memory ref = statement.ref;
+        Round storage round = _roundAt(task, ref.round);
+        uint256 votesFor = 2 * uint256(terms.windows.auditMax);
+        uint256 open = _openClaims(round, terms, _convictedSolvers(_tasks[task]), votesFor);
+        bool isDecided = open >> ref.slot & 1 == 0;
+        if (isDecided && ref.draw != NO_DRAW && block.number <= statement.from + votesFor) {
+            (bool isAccepted, bool isFailed) = Ballots.statusOf(Ballots.ofIn(round.claims[ref.slot].votes, ref.draw));
+            isDecided = isAccepted || isFailed;
         }
+        if (!isDecided) revert IRefusals.ClaimUndecided(ref.round, ref.slot);
     }
 
     /// @dev The solver's account too: until the window ends it cannot have settled the round, but later its seat's number may be another's.

@@ -161,9 +161,9 @@ contract Settlement is Convictions, Silence {
         }
     }
 
-    /// @dev Pay that a claim does not earn is burned of the escrow, also where a late audit took it from an accepted claim. It is not burned, so it stays
-    /// for the submitter, where a draw of the claim has two UNSERVED, the claim is convicted, or the round's audits were never drawn. Of a restored claim
-    /// `punish` has burned it. In an undone round as much is burned as restitution pays: else the submitter would keep it, and a slash among friends would
+    /// @dev Pay that a claim does not earn is burned of the escrow, also where a late audit took it from an accepted claim, or two of a draw said UNSERVED:
+    /// else a submitter could buy work back with auditors of its own. It stays for the submitter where the claim is convicted, or the round's audits were
+    /// never drawn. Of a restored claim `punish` has burned it. In an undone round as much is burned as restitution pays: else the submitter would keep it, and a slash among friends would
     /// burn nothing.
     function _addRound(Page memory page, Money memory money, Record storage record, uint256 round, uint256 slot)
         private
@@ -184,7 +184,7 @@ contract Settlement is Convictions, Silence {
         if (isUnserved) money.feeWei += _countUnserved(page.task, round, slot) * page.amounts.unservedFee;
         // An accepted claim can have two UNSERVED, where both reserves said so before the primary accepted: it may be merged, and is not paid.
         bool isEarned = isAccepted && !isUnserved && fact.lateRejected & bit == 0;
-        bool isBurned = fact.isDrawn && !isUnserved && !isRestored && fact.convicted & bit == 0;
+        bool isBurned = fact.isDrawn && !isRestored && fact.convicted & bit == 0;
         if (isEarned) money.paidWei += payWei;
         else if (isBurned) money.burnedWei += payWei;
     }

@@ -25,7 +25,12 @@ from touchstone.node.records.dispute_records import StatementKey
 from touchstone.node.records.heard_statements import KnownVote
 from touchstone.protocol.spec.game.assignments import get_late_draw, get_segments
 from touchstone.protocol.spec.game.audit_deadlines import get_heard_until
-from touchstone.protocol.spec.game.claim_status import get_claim_status, get_votes, is_draw_over
+from touchstone.protocol.spec.game.claim_status import (
+    get_claim_status,
+    get_votes,
+    is_draw_over,
+    is_statement_decided,
+)
 from touchstone.protocol.spec.game.dispute_moves import Move, list_moves
 from touchstone.protocol.spec.game.drawn_audits import get_place
 from touchstone.protocol.spec.game.enums import ClaimStatus, SeatRole, SeatStatus
@@ -146,11 +151,8 @@ def is_provable(state: GameState, ref: StatementRef, seat: Seat | None, me: str,
 
 
 def is_disputable(state: GameState, ref: StatementRef, seat: Seat | None, me: str, block: int) -> bool:
-    """Returns whether a statement can be disputed: once its claim is decided."""
-    game_round = state.rounds[ref.round]
-    status = get_claim_status(state, game_round, ref.slot, block)
-    is_decided = status in (ClaimStatus.ACCEPTED, ClaimStatus.VOID)
-    return is_decided and is_provable(state, ref, seat, me, block)
+    """Returns whether a statement can be disputed: once its claim is decided, and a vote's own draw."""
+    return is_statement_decided(state, ref, block) and is_provable(state, ref, seat, me, block)
 
 
 def are_steps_shown(state: GameState, game_round: GameRound, slot: int, segment: int, block: int) -> bool:

@@ -29,10 +29,10 @@ interface IRefusals {
     /// @param actual what was given
     /// @custom:remedy Choose a larger one, as the deployment's bounds ask.
     error AmountTooSmall(bytes32 what, uint256 least, uint256 actual);
-    /// @notice The claim is not decided yet.
+    /// @notice The claim, or the draw of the vote, is not decided yet.
     /// @param round index of the round in its task, from 0
     /// @param slot the claim: its solver's place in the pool
-    /// @custom:remedy Wait until the claim is decided.
+    /// @custom:remedy Wait until the claim and, for a vote, its draw are decided.
     error ClaimUndecided(uint256 round, uint256 slot);
     /// @notice A contest of an earlier root is open.
     /// @param round index of the round in its task, from 0

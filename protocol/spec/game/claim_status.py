@@ -107,6 +107,20 @@ def is_draw_over(state: GameState, game_round: GameRound, slot: int, draw: int, 
     return is_decided or block > start + 2 * state.terms.windows.audit_max
 
 
+def is_statement_decided(state: GameState, ref: StatementRef, block: int) -> bool:
+    """Returns whether a claim is accepted or void and, for a vote, its own draw is decided or out of time.
+    Earlier a reserve could copy what the accused auditor has to show in a dispute."""
+    game_round = state.rounds[ref.round]
+    status = get_claim_status(state, game_round, ref.slot, block)
+    if status not in (ClaimStatus.ACCEPTED, ClaimStatus.VOID):
+        return False
+    if ref.draw is None:
+        return True
+    start = get_votes_from(state, game_round, ref.draw)
+    is_decided = compute_draw_status(get_votes(game_round, ref.slot, ref.draw)) != DrawStatus.UNDECIDED
+    return is_decided or (start is not None and block > start + 2 * state.terms.windows.audit_max)
+
+
 def is_taking_unserved(state: GameState, game_round: GameRound, slot: int, draw: int, block: int) -> bool:
     """Returns whether an UNSERVED counts in a failed draw: it does until the draw's time is over. Otherwise a
     solver that serves no auditor could save the fee if it owned a reserve that abstains first."""

@@ -6,10 +6,10 @@ delays only the accused seat (M3). The moves inside (D1 to D4) decide it; here i
 
 from touchstone.protocol.spec.game.bond_outcomes import forfeit_bond, return_bond
 from touchstone.protocol.spec.game.calls import DisputeStatement, EndDispute
-from touchstone.protocol.spec.game.claim_status import get_claim_status
+from touchstone.protocol.spec.game.claim_status import is_statement_decided
 from touchstone.protocol.spec.game.convicting import convict
 from touchstone.protocol.spec.game.draft import Draft
-from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, ProofKind
+from touchstone.protocol.spec.game.enums import GameOutcome, ProofKind
 from touchstone.protocol.spec.game.events import DisputeOver, StatementDisputed
 from touchstone.protocol.spec.game.open_questions import count_open_disputes
 from touchstone.protocol.spec.game.pools import is_convicted
@@ -27,9 +27,7 @@ def apply_dispute(draft: Draft, call: DisputeStatement, sender: str) -> None:
     is_claiming = call.is_signed and call.word in COMPARED
     require(ref.draw is None or is_claiming, "StatementUnknown", "a vote that claims a state", ref)
     number = get_accused(draft, ref, call.signer, sender)
-    status = get_claim_status(state, state.rounds[ref.round], ref.slot, draft.block)
-    is_decided = status in (ClaimStatus.ACCEPTED, ClaimStatus.VOID)
-    require(is_decided, "ClaimUndecided", actual=status.name)
+    require(is_statement_decided(state, ref, draft.block), "ClaimUndecided", actual=ref)
     bond = state.terms.amounts.dispute_bond * (1 + count_open_disputes(state, number))
     require(bond <= call.bond_limit, "WrongBond", bond, call.bond_limit)
     clock = compute_dispute_clock(state, draft.block)

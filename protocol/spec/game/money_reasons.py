@@ -73,6 +73,7 @@ BURNED_PAY = frozenset(
         MoneyReason.REJECTED_CLAIM,
         MoneyReason.LATE_REJECTED_CLAIM,
         MoneyReason.UNDECIDED_CLAIM,
+        MoneyReason.UNSERVED_CLAIM,
         MoneyReason.CONVICTED_SEAT,
     }
 )
@@ -93,7 +94,6 @@ _KINDS = {
     MoneyKind.UNPAID: (
         *(BURNED_PAY - {MoneyReason.OPEN_CLAIM}),
         MoneyReason.MISSED_DRAW,
-        MoneyReason.UNSERVED_CLAIM,
         MoneyReason.CONVICTED_CLAIM,
         MoneyReason.RESTORED_CLAIM,
         MoneyReason.UNDONE_ROUND,

@@ -78,12 +78,12 @@ def judge_claim(state: GameState, game_round: GameRound, slot: int, block: int) 
     served, not rejected late, and not paid by a slash. If a slash paid it, the escrow's part is already
     burned."""
     claim = game_round.claims[slot]
-    if count_unserved(game_round, slot):
-        return MoneyReason.UNSERVED_CLAIM
     if claim.is_convicted:
         return MoneyReason.CONVICTED_CLAIM
     if slot in game_round.restored:
         return MoneyReason.RESTORED_CLAIM
+    if count_unserved(game_round, slot):
+        return MoneyReason.UNSERVED_CLAIM
     status = get_claim_status(state, game_round, slot, block)
     if status in (ClaimStatus.UNDECIDED, ClaimStatus.LATE_UNDECIDED):
         return MoneyReason.OPEN_CLAIM

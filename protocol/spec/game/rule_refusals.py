@@ -12,7 +12,7 @@ REMEDIES = {
     "AlreadySettled": "Nothing is left to settle up to this round.",
     "AmountTooLarge": "Offer an amount within the deployment's limits.",
     "AmountTooSmall": "Offer an amount that the deployment's limits allow.",
-    "ClaimUndecided": "Wait until the claim is decided.",
+    "ClaimUndecided": "Wait until the claim and, for a vote, its draw are decided.",
     "ContestRuns": "Wait until the contest has ended.",
     "CreditTooSmall": "Deposit more first: stakes and bonds are taken from the sender's credit.",
     "TaskIsClosed": "The task is closed: there is no seat to take, to leave or to pay out any more.",

@@ -41,6 +41,37 @@ def an_undecided_claim_is_not_disputed() -> World:
 
 
 @PLAYS.add
+def a_vote_is_disputed_once_its_draw_is_over() -> World:
+    """A reserve of the draw could copy what its auditor has to show: so not while votes of the draw count.
+    Also after another draw has failed the claim, and for a late vote long after the claim was accepted."""
+    world = make_drawn("a vote is disputed once its draw is over", late_chance=1 << 16)
+    zoe = world.anybody("zoe")
+    for rank in (0, 1):
+        world.votes("ann", REJECT_STATE, rank=rank, is_opened=False)
+    world.votes("ann", REJECT_STATE, draw=1, is_opened=False)
+    zoe.disputes(make_place(world, 0, "ann"))
+    with world.refuses("ClaimUndecided"):
+        zoe.disputes(make_place(world, 0, "ann", 1))
+    world.votes("ann", REJECT_STATE, draw=1, rank=1)
+    zoe.disputes(make_place(world, 0, "ann", 1))
+    for name in ("bob", "cid"):
+        for draw in (0, 1):
+            world.votes(name, ACCEPT, draw=draw, is_opened=False)
+    world.posts()
+    world.all_commit()
+    world.draws()
+    world.votes("bob", REJECT_STATE, index=0, draw=2, is_opened=False)
+    with world.refuses("ClaimUndecided"):
+        zoe.disputes(make_place(world, 0, "bob", 2))
+    world.comes_to((world.state.rounds[0].late_from or 0) + 60)
+    with world.refuses("ClaimUndecided"):
+        zoe.disputes(make_place(world, 0, "bob", 2))
+    world.passes()
+    zoe.disputes(make_place(world, 0, "bob", 2))
+    return world
+
+
+@PLAYS.add
 def a_claim_of_a_running_round_is_not_disputed() -> World:
     """It is not decided; a claim that nobody made is unknown, and so is a round."""
     world = make_running("a claim of a running round is not disputed")

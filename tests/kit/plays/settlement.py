@@ -7,6 +7,7 @@ from tests.kit.plays.votes import make_drawn
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.timing import get_duty_until
+from touchstone.protocol.spec.game.vault import BURNED
 from touchstone.protocol.spec.statements import VoteWord
 
 PLAYS = Plays("settlement")
@@ -142,6 +143,8 @@ def unserved_auditors_pay_too() -> World:
     world.all_settle()
     assert [world.get_stake(one.name) for one in auditors] == [430, 430]
     assert world.get_stake("ann") == 2_000 - 70 - 60, "it missed round 1 too"
+    fees = 3 * 70 + 3 * 60
+    assert world.state.vault.get_wei(BURNED) == world.state.terms.amounts.solver_pay + fees, "and ann's pay"
     world.ends()
     return world
 
