@@ -306,7 +306,7 @@ class Actor:
     def convicts(
         self, ref: StatementRef, proof: ProofKind, made: ContractCall | None = None, **facts: Any
     ) -> None:
-        """Seals a proof, and brings it a block later."""
+        """Commits to a proof, and brings it a block later."""
         self.commits_proof(ref, proof, made)
         self.world.passes()
         self.proves(ref, proof, made, **facts)

@@ -7,7 +7,7 @@ from tests.kit.plays.collection import Plays
 from tests.kit.plays.rounds import make_running
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game import calls
-from touchstone.protocol.spec.game.enums import SeatRole
+from touchstone.protocol.spec.game.enums import ProofKind, SeatRole
 from touchstone.protocol.spec.game.round_pay import sum_audits
 from touchstone.protocol.spec.game.timing import get_duty_until
 from touchstone.protocol.spec.statements import VoteWord
@@ -335,6 +335,49 @@ def a_new_lap_shows_nothing_of_the_old() -> World:
     world.draws()
     world.all_accept()
     world.posts()
+    world.submitter.halts()
+    world.runs_out()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_new_lap_forgets_convictions() -> World:
+    """ann's claim of round 0 was proven false. Round 128 takes its place, and the claim of dan, who has ann's
+    number by then, is merged."""
+    world = World(
+        "a new lap forgets convictions",
+        rounds=200,
+        solver_seats=4,
+        least_solvers=1,
+        amounts={"dropped_fee": 0},
+    )
+    ann, bob, cid = world.solvers("ann", "bob", "cid")
+    world.verifiers("vic", "wil", "xia")
+    world.starts()
+    ann.commits(fault="start")
+    bob.commits()
+    cid.commits()
+    world.anybody("zoe").convicts(make_place(world, 0, "ann", draw=None), ProofKind.BOUNDARY_ZERO)
+    world.draws()
+    for name in ("bob", "cid"):
+        for draw in range(world.state.terms.draws):
+            world.votes(name, VoteWord.ACCEPT, draw=draw)
+    world.posts()
+    skips(world, 500)
+    settles_epoch(world, 0)
+    world.anybody("zoe").pays_out("ann")
+    dan = world.solver("dan")
+    assert dan.seat == 1 << 16, "ann's number"
+    frees(world)
+    world.starts()
+    assert world.live.index == RING
+    dan.commits()
+    bob.commits()
+    world.draws()
+    world.all_accept()
+    world.posts()
+    assert world.state.rounds[RING].merged == (0, 1)
     world.submitter.halts()
     world.runs_out()
     world.ends()
