@@ -25,8 +25,9 @@ def list_contracts() -> list[str]:
 def test_no_contract_has_a_call_for_an_owner() -> None:
     assert len(list_contracts()) >= 8
     for contract in list_contracts():
-        names = [entry.name for entry in load_abi(contract)]
-        assert names and not [name for name in names if POWERS.search(name)], contract
+        entries = load_abi(contract)
+        names = [entry.name for entry in entries if entry.kind == "function"]
+        assert entries and not [name for name in names if POWERS.search(name)], contract
 
 
 def test_no_source_hands_its_storage_to_other_code() -> None:

@@ -223,7 +223,7 @@ def _judge_otherwise(operators: Operators, task: str) -> None:
     assert "economics.colour" in operators.fail("alice", "solve", task[:8], "--yes")[0]
     path.write_text(before)
     edit_config(home, "preset", "2s")
-    assert "limits in config.toml" in operators.fail("alice", "solve", task[:8], "--yes")[0]
+    assert "preset in config.toml" in operators.fail("alice", "solve", task[:8], "--yes")[0]
     edit_config(home, "preset", "local")
 
 
