@@ -142,7 +142,7 @@ def test_each_wrong_is_seen_and_said(path: tuple[str | int, ...], value: object,
     assert any(word in statement_key for statement_key in find_wrong(report))
 
 
-def test_the_bond_of_an_answered_ask_is_no_fault_and_is_told() -> None:
+def test_the_bond_of_an_answered_query_is_no_fault_and_is_told() -> None:
     """One ACCEPT in 64 is asked about by chance; more than the bond must not be missing."""
     report = make_report()
     report["parties"][2].update(change=-36, asked=40, moved={"pay": 4, "lost": -40})

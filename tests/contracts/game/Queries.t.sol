@@ -19,7 +19,7 @@ contract Forwarder {
     }
 }
 
-abstract contract AsksWorld is StatementWorld {
+abstract contract QueriesWorld is StatementWorld {
     uint256 internal constant BOND = 20;
     address internal asker;
 
@@ -108,7 +108,7 @@ abstract contract AsksWorld is StatementWorld {
     }
 }
 
-contract QueriesTest is AsksWorld {
+contract QueriesTest is QueriesWorld {
     // Answers
     /// @dev Half of the bond to the signer, half burned.
     function _assertCleared(SignedVote memory vote, uint32 leaf) private {
@@ -245,7 +245,7 @@ contract QueriesTest is AsksWorld {
 
     // Logs
     /// @dev The asker is another contract, whose call data say nothing: a stranger ends the ask by what was logged.
-    function test_endAsk_askedByAContract_fromTheLogAlone() public {
+    function test_endQuery_openedByAContract_fromTheLogAlone() public {
         play(0, 0);
         Forwarder other = new Forwarder();
         token.mint(address(other), BOND);
@@ -266,7 +266,7 @@ contract QueriesTest is AsksWorld {
 }
 
 /// @dev What a transaction costs: its calldata, and everything cold.
-contract QueriesGasTest is AsksWorld {
+contract QueriesGasTest is QueriesWorld {
     /// @dev Two new words (the ask, the seat's count) are 44 k of it, reading and checking the vote 60 k.
     uint256 private constant ASK_GAS = 179_000;
     uint256 private constant ANSWER_GAS = 2_000_000;

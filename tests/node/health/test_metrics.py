@@ -96,7 +96,7 @@ def test_an_auditor_has_to_vote_until_its_vote_has_counted() -> None:
     assert list_own(world, drawn[0]) == []
 
 
-def test_an_ask_is_answered_by_the_seat_that_is_asked() -> None:
+def test_a_query_is_answered_by_the_seat_that_is_queried() -> None:
     world = make_quiet_world()
     seat = world.get_seat("verifier0").number
     asked = InnerQuery(b"a" * 32, seat, cast(Vote, None), 3, "someone", clock=world.block + 7)

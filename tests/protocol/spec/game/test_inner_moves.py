@@ -74,7 +74,7 @@ def test_only_the_same_step_in_time_counts_as_pursued() -> None:
     assert not is_pursued(unnamed, own_step=None, until_block=end + 500, margin=5, respond=10)
 
 
-def test_an_ask_is_answerable_up_to_its_clock() -> None:
+def test_a_query_is_answerable_up_to_its_clock() -> None:
     word = bytes(32)
     vote = Vote(word, 0, word, word, 0, word, 0, 0, 0, word, word, word, VoteWord.ACCEPT, 0)
     query = InnerQuery(b"a" * 32, 1 << 17, vote, 3, "asker", clock=30)
