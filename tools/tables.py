@@ -36,7 +36,6 @@ NUMBERS: dict[str, tuple[ModuleType, str]] = {
     "RANKS": (audit_draws, "RANKS"),
     "EPOCH_ROUNDS": (terms, "EPOCH_ROUNDS"),
     "RING_ROUNDS": (terms, "RING_ROUNDS"),
-    "FALLS_MAX": (terms, "FALLS_MAX"),
     "SILENCES_LEAST": (terms, "SILENCES_LEAST"),
     "SOLVER_SEATS_MAX": (terms, "SOLVER_SEATS_MAX"),
     "AUDITOR_SEATS_MAX": (terms, "AUDITOR_SEATS_MAX"),

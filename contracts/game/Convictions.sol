@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {TaskId} from "../Types.sol";
-import {FALLS_MAX, GameTerms, NO_DRAW, Phase, Proof, SeatRole, SeatStatus, StatementRef} from "./GameTypes.sol";
+import {GameTerms, NO_DRAW, Phase, Proof, SeatRole, SeatStatus, StatementRef} from "./GameTypes.sol";
 import {RoundFacts} from "./RoundFacts.sol";
 import {SeatLedger} from "./SeatLedger.sol";
 import {VoteDraws} from "./VoteDraws.sol";
@@ -20,51 +20,40 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
     /// @inheritdoc ISettlement
     function fall(TaskId task, uint256 round, address finder) external onlyGame {
         uint256 number = _falls[task].length;
-        (uint64 signers, uint256 first, uint256 last) = game.fall(task, round, number + 1 >= FALLS_MAX);
-        // In this order: what is held of seats that were convicted before is taken, the others are convicted, and nothing is owed to any of them (`_owedIn`).
-        // The fall is noted last: until then `_fallOf` tells rounds that an earlier fall undid from those of this one.
-        uint256[] memory seats = Slots.idsOf(signers);
-        uint256 restWei = _takeHeld(task, seats);
-        restWei += _convict(task, seats, finder, Proof.WRONG_MERGE);
-        uint256 owedWei = first > last ? 0 : _owedIn(task, first, last);
-        uint256 heldWei = _min(owedWei, restWei);
-        _falls[task].push(Fall(uint32(first), uint32(last), uint128(owedWei), uint128(heldWei)));
+        (uint64 signers, uint256 first, uint256 last) = game.fall(task, round, number);
+        // The signers are convicted first: nothing is owed to any of them.
+        uint256 restWei = _convict(task, Slots.idsOf(signers), finder, Proof.WRONG_MERGE);
+        vault.move(Pots.stakes(task), Pots.held(task), restWei);
+        uint256 owedWei = first > last ? 0 : _owedIn(task, number, first, last);
+        // What slashes have left before pays too: a friend may have convicted the signers of something else, or of a later root.
+        uint256 heldWei = _min(owedWei, vault.potOf(Pots.held(task)));
+        _falls[task].push(Fall(uint128(owedWei), uint128(heldWei)));
         emit RestitutionHeld(task, number, first, last, owedWei, heldWei);
-        vault.move(Pots.stakes(task), Pots.restitution(task, number), heldWei);
-        vault.discard(Pots.stakes(task), restWei - heldWei);
+        vault.move(Pots.held(task), Pots.restitution(task), heldWei);
     }
 
-    /// @dev Pay of the accepted claims of rounds that were undone now, of seats that are not CONVICTED, and that no slash has paid. A short claim counts as a
+    /// @dev Pay of the accepted claims of the rounds that a fall has undone, of seats that are not CONVICTED, and that no slash has paid. A short claim counts as a
     /// whole one: to read the segments of 128 rounds would not fit a transaction, and then no root could fall.
-    function _owedIn(TaskId task, uint256 first, uint256 last) private view returns (uint256 owedWei) {
+    function _owedIn(TaskId task, uint256 number, uint256 first, uint256 last) private view returns (uint256 owedWei) {
         uint256 payWei = _tasks[task].terms.amounts.solverPay;
         IRounds.Facts[] memory facts = _factsOf(task, first, last);
         uint256 closed = _convictedSolvers(_tasks[task]);
         for (uint256 i = 0; i < facts.length; ++i) {
-            if (_fallOf(task, first + i) != _falls[task].length) continue;
+            if (_roundAt(task, first + i).undoneBy != number) continue;
             uint256 owed = facts[i].accepted & ~(Slots.slotsOf(facts[i].pool, closed) | facts[i].restored);
             owedWei += LibBit.popCount(owed) * payWei;
         }
     }
 
-    /// @dev The number of the first fall that undid a round; how many there are where none did.
-    function _fallOf(TaskId task, uint256 round) private view returns (uint256 number) {
-        Fall[] storage falls = _falls[task];
-        for (; number < falls.length; ++number) {
-            if (falls[number].first <= round && round <= falls[number].last) return number;
-        }
-    }
-
-    /// @dev Who was convicted gets nothing: what is owed may not count its claims, so the whole pot is others'. What is left is burned at the end.
+    /// @dev Who was convicted gets nothing: what is owed may not count its claims, so all that is set aside is others'.
     function _payRestitution(TaskId task, Record storage record, uint256 round, uint256 payWei)
         internal
         returns (uint256 shareWei)
     {
-        uint256 number = _fallOf(task, round);
-        Fall memory fallen = _falls[task][number];
+        Fall memory fallen = _falls[task][_roundAt(task, round).undoneBy];
         if (fallen.owedWei == 0 || record.status == SeatStatus.CONVICTED) return 0;
         shareWei = payWei * fallen.heldWei / fallen.owedWei;
-        vault.give(Pots.restitution(task, number), record.account, shareWei);
+        vault.give(Pots.restitution(task), record.account, shareWei);
     }
 
     // False statements (12.2)
@@ -88,9 +77,7 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         emit StatementConvicted(task, seat, proof, statement, finder);
         if (owed != address(0)) emit PayRestored(task, statement.round, statement.slot, owed, owedWei);
         vault.give(Pots.stakes(task), owed, owedWei);
-        // A root that a solver signed may fall later: until its number is free, the rest is held for the work that falls with the root.
-        if (_isSolver(seat)) _tasks[task].seatAt[seat].stakeWei = uint96(restWei);
-        else vault.discard(Pots.stakes(task), restWei - owedWei);
+        vault.move(Pots.stakes(task), Pots.held(task), restWei - owedWei);
         vault.discard(Pots.escrow(task), keptWei);
     }
 

@@ -92,6 +92,7 @@ abstract contract GameStorage {
     /// @param counted solver seats of the pool that were not CONVICTED when it opened
     /// @param isClosed whether its close was written down, and the pools of the round after next frozen
     /// @param isDrawn whether its audits are drawn
+    /// @param undoneBy number of the fall that undid it; of meaning while it is UNDONE
     /// @param pool numbers of solver seats
     /// @param verifiers version of their pool
     /// @param whistleblowers version of their pool
@@ -116,6 +117,7 @@ abstract contract GameStorage {
         Phase phase;
         bool isClosed;
         bool isDrawn;
+        uint24 undoneBy;
         // Pools
         uint64 pool;
         uint24 verifiers;
@@ -176,10 +178,8 @@ abstract contract GameStorage {
     }
 
     // Convictions
-    /// @dev What the signers of a fallen root owe to the rounds first .. last, as far as no earlier fall undid them.
+    /// @dev What is owed for the rounds that a fall undid, and what is held for it. `undoneBy` of a round says which fall that was.
     struct Fall {
-        uint32 first;
-        uint32 last;
         uint128 owedWei;
         uint128 heldWei;
     }

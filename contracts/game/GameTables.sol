@@ -56,9 +56,6 @@ uint256 constant EPOCH_ROUNDS = 16;
 /// @dev The rounds that the contract has places for. A new round takes the place of one that all seats have settled.
 uint256 constant RING_ROUNDS = 128;
 
-/// @dev A task is halted after this many falls, because settling and closing look at each.
-uint256 constant FALLS_MAX = 8;
-
 /// @dev A seat is marked silent for this many missed rounds or more; an auditor for missed draws of which it was the primary.
 uint256 constant SILENCES_LEAST = 3;
 

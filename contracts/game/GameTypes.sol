@@ -6,7 +6,6 @@ import {
     AUDITOR_SEATS_MAX,
     DRAWS_MAX,
     EPOCH_ROUNDS,
-    FALLS_MAX,
     FANOUT_LEVELS,
     NUMBER_MAX,
     Phase,
@@ -174,7 +173,7 @@ struct RoundView {
     bytes32 lateSeed;
 }
 
-/// @notice A member of a task. The stake of a CONVICTED solver is what is held of it: a fall of a root that it signed takes that, else `payOut` burns it.
+/// @notice A member of a task. A CONVICTED one has no stake.
 /// @param settled the first round that the seat has not settled
 /// @param joined the next round when it joined
 struct Seat {

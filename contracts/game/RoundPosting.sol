@@ -135,7 +135,7 @@ abstract contract RoundPosting is RoundDraws {
 
     // Falling (7.11, 12.3)
     /// @inheritdoc IRounds
-    function fall(TaskId task, uint256 round, bool isLast)
+    function fall(TaskId task, uint256 round, uint256 number)
         external
         onlyGame
         returns (uint64 signers, uint256 firstUndone, uint256 lastUndone)
@@ -145,22 +145,19 @@ abstract contract RoundPosting is RoundDraws {
         (here.phase, here.fallen) = (Phase.FALLEN, uint40(block.number));
         (firstUndone, lastUndone) = (round + 1, line.nextRound - 1);
         for (uint256 later = firstUndone; later <= lastUndone; ++later) {
-            _undo(_roundAt(task, later));
+            _undo(_roundAt(task, later), uint24(number));
         }
         line.live = uint16(round + 1);
         // So the task pauses once this round has a root again, or stands. The next round has the number after the last undone one.
         _dropUnopened(line);
-        bool isHalting = isLast && !line.isHalted;
-        if (isHalting) line.isHalted = true;
         emit RootFell(task, round);
-        if (isHalting) emit TaskHalted(task);
         return (here.signers, firstUndone, lastUndone);
     }
 
-    function _undo(Round storage round) private {
+    function _undo(Round storage round, uint24 number) private {
         if (round.phase == Phase.UNDONE) return;
         if (!round.isClosed) (round.closing, round.isClosed) = (uint40(block.number), true);
-        round.phase = Phase.UNDONE;
+        (round.phase, round.undoneBy) = (Phase.UNDONE, number);
     }
 
     /// @inheritdoc IRounds

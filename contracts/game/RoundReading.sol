@@ -113,7 +113,7 @@ abstract contract RoundReading is GameStorage, Module {
         if (_isUndrawn(round, terms)) return statuses;
         uint256 auditMax = terms.windows.auditMax;
         statuses.accepted = round.accepted & ~statuses.convicted;
-        statuses.mergeable = statuses.accepted & ~round.refused;
+        statuses.mergeable = statuses.accepted & ~uint64(round.refused | Slots.slotsOf(round.pool, convictedSolvers));
         statuses.undecided = _openClaims(round, terms, convictedSolvers, auditMax);
         statuses.open = _openClaims(round, terms, convictedSolvers, 2 * auditMax);
     }

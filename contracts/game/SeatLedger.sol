@@ -69,14 +69,4 @@ abstract contract SeatLedger is SeatSitting {
         _unseat(entry, seat);
         emit ISeats.SeatConvicted(task, seat, proof, finder, stakeWei);
     }
-
-    /// @dev Takes what is held of CONVICTED seats. Finder and submitter had their parts when these were convicted.
-    function _takeHeld(TaskId task, uint256[] memory seats) internal returns (uint256 heldWei) {
-        for (uint256 i = 0; i < seats.length; ++i) {
-            Record storage record = _tasks[task].seatAt[seats[i]];
-            if (record.status != SeatStatus.CONVICTED) continue;
-            heldWei += record.stakeWei;
-            record.stakeWei = 0;
-        }
-    }
 }

@@ -136,8 +136,7 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         RolePools storage members = entry.members[seat >> 16];
         (uint256 word, uint256 bit) = ((seat & NUMBER) / 256, 1 << ((seat & NUMBER) % 256));
         members.taken[word] &= ~bit;
-        bool isClosed = record.status == SeatStatus.CONVICTED;
-        if (isClosed) {
+        if (record.status == SeatStatus.CONVICTED) {
             members.convicted[word] &= ~bit;
             --entry.convictedCount;
             record.joined = type(uint16).max;
@@ -146,10 +145,7 @@ abstract contract SeatMembership is SeatSitting, RoundReading, ISeats {
         (record.status, record.stakeWei) = (SeatStatus.NONE, 0);
         delete entry.seatOf[record.account];
         --entry.seats;
-        // What is held of a CONVICTED seat is burned.
-        uint256 heldWei = isClosed ? stakeWei : 0;
-        emit SeatFreed(task, seat, stakeWei - heldWei);
-        vault.give(Pots.stakes(task), record.account, stakeWei - heldWei);
-        vault.discard(Pots.stakes(task), heldWei);
+        emit SeatFreed(task, seat, stakeWei);
+        vault.give(Pots.stakes(task), record.account, stakeWei);
     }
 }

@@ -59,15 +59,12 @@ contract Tasks is SeatReading, RoundReading, ITasks {
         uint256 refundWei = vault.potOf(Pots.escrow(task));
         emit TaskClosed(task, refundWei);
         vault.give(Pots.escrow(task), entry.terms.submitter, refundWei);
-        _burnRest(task);
+        _burn(Pots.held(task));
+        _burn(Pots.restitution(task));
     }
 
-    /// @dev Burns what restitution has left.
-    function _burnRest(TaskId task) private {
-        for (uint256 i = 0; i < _falls[task].length; ++i) {
-            bytes32 pot = Pots.restitution(task, i);
-            vault.discard(pot, vault.potOf(pot));
-        }
+    function _burn(bytes32 pot) private {
+        vault.discard(pot, vault.potOf(pot));
     }
 
     // What a task is

@@ -165,7 +165,7 @@ class MoneyNews:
 def _list_news(
     now: GameState, seat: Seat, game_round: GameRound, sums: Sums, block: int
 ) -> Iterator[tuple[str, int]]:
-    _, restitution = compute_restitution(now, seat, game_round, block)
+    restitution = compute_restitution(now, seat, game_round, block)
     sums = add_sums(sums, {MoneyReason.RESTITUTION: restitution})
     yield from ((reason, wei) for reason, wei in sums.items() if reason in {**ROUND_LINES, **ROUND_WARNINGS})
     if game_round.phase == RoundPhase.POSTED and (pay := sums.get(MoneyReason.ACCEPTED_CLAIM)):

@@ -45,6 +45,6 @@ def list_unsettled(
 
 
 def _list_sums(state: GameState, seat: Seat, game_round: GameRound, block: int) -> Sums:
-    _, restitution = compute_restitution(state, seat, game_round, block)
+    restitution = compute_restitution(state, seat, game_round, block)
     sums = list_round_sums(state, seat, game_round, block)
     return add_sums(sums, {MoneyReason.RESTITUTION: restitution})

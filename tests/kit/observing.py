@@ -21,17 +21,15 @@ from touchstone.protocol.spec.game.timing import get_duty_until, get_live_round,
 from touchstone.protocol.spec.game.vault import (
     BURNED,
     ESCROW,
+    HELD,
+    RESTITUTION,
     REVENUE,
     PotKind,
     credit_of,
-    held_of,
-    restitution_of,
     stake_of,
 )
 from touchstone.protocol.spec.statements import VoteWord
 
-RESTITUTIONS = 4
-"""Pots of falls that are looked at."""
 ROUNDS_SEEN = 3
 """The newest rounds are looked at."""
 VOTE_CODES = {
@@ -70,10 +68,10 @@ def _list_money(state: GameState, accounts: Sequence[str]) -> Words:
         yield f"credit of {account}", state.vault.get_wei(credit_of(account))
     yield "burned", state.vault.get_wei(BURNED)
     yield "escrow", state.vault.get_wei(ESCROW)
-    yield "stakes", sum(held for pot, held in wei.items() if pot.kind in (PotKind.STAKE, PotKind.HELD))
+    yield "stakes", sum(held for pot, held in wei.items() if pot.kind == PotKind.STAKE)
     yield "bonds", sum(held for pot, held in wei.items() if pot.kind == PotKind.BOND)
-    for number in range(RESTITUTIONS):
-        yield f"restitution {number}", state.vault.get_wei(restitution_of(number))
+    yield "held", state.vault.get_wei(HELD)
+    yield "restitution", state.vault.get_wei(RESTITUTION)
 
 
 def _list_shares(state: GameState, book: ShareBook, accounts: Sequence[str]) -> Words:
@@ -96,10 +94,7 @@ def _list_seat(state: GameState, number: int) -> Words:
     yield f"status of seat {number}", 0 if seat is None else int(seat.status)
     if seat is not None:
         yield f"account of seat {number}", int(seat.account, 16)
-        yield (
-            f"stake of seat {number}",
-            state.vault.get_wei(stake_of(number)) + state.vault.get_wei(held_of(number)),
-        )
+        yield f"stake of seat {number}", state.vault.get_wei(stake_of(number))
         yield f"settled of seat {number}", seat.settled
         yield f"joined of seat {number}", seat.joined
 

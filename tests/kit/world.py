@@ -49,7 +49,7 @@ from touchstone.protocol.spec.game.timing import (
     get_live_round,
     is_late_draw,
 )
-from touchstone.protocol.spec.game.vault import credit_of, held_of, stake_of
+from touchstone.protocol.spec.game.vault import HELD, credit_of, stake_of
 from touchstone.protocol.spec.statements import VoteWord
 
 
@@ -115,9 +115,9 @@ class World(PlayedShares):
         """Returns what a party may withdraw, in wei."""
         return self.state.vault.get_wei(credit_of(self.get_party(name).address))
 
-    def get_held(self, name: str) -> int:
-        """Returns what is held of a convicted solver's stake, in wei."""
-        return self.state.vault.get_wei(held_of(self.get_seat(name).number))
+    def get_held(self) -> int:
+        """Returns what slashes have left, in wei."""
+        return self.state.vault.get_wei(HELD)
 
     def get_stake(self, name: str) -> int:
         """Returns the stake of a party, in wei."""

@@ -16,7 +16,7 @@ from touchstone.protocol.spec.game.enums import DrawStatus, RoundPhase
 from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL, WINDOWS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.game.terms import GameWindows
-from touchstone.protocol.spec.game.vault import restitution_of
+from touchstone.protocol.spec.game.vault import RESTITUTION
 from touchstone.protocol.spec.statements import VoteWord
 
 MOST_STEPS = 500
@@ -90,7 +90,7 @@ def test_contests(chain: RoundChain) -> None:
     must(player, calls.EndRootContest(first + 1))
     must(player, calls.EndRootContest(first + 2))
     assert state().rounds[index].phase == RoundPhase.FALLEN and state().falls[0].held
-    pot, held = restitution_of(0), state().falls[0].held
+    pot, held = RESTITUTION, state().falls[0].held
     must(player, calls.HaltTask(), "submitter")
     while state().vault.get_wei(pot) == held:
         assert not state().is_closed

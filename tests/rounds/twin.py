@@ -31,7 +31,7 @@ from touchstone.protocol.spec.game.round_opening import SHARES
 from touchstone.protocol.spec.game.rule_refusals import GameRefusal
 from touchstone.protocol.spec.game.state import GameState, create_game
 from touchstone.protocol.spec.game.terms import GameTerms, compute_escrow
-from touchstone.protocol.spec.game.vault import BURNED, ESCROW, PotKind, credit_of, held_of, stake_of
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, PotKind, credit_of, stake_of
 from touchstone.protocol.spec.hashing import hash_words
 from touchstone.protocol.spec.params import EXACT_FORMAT
 from touchstone.protocol.spec.typed_data import SigningDomain
@@ -208,7 +208,7 @@ class Twin(ContractCalls):
         ):
             expected = (
                 seat.account,
-                state.vault.get_wei(stake_of(number)) + state.vault.get_wei(held_of(number)),
+                state.vault.get_wei(stake_of(number)),
                 int(seat.status),
                 seat.settled,
             )
@@ -222,7 +222,7 @@ class Twin(ContractCalls):
         seen = self.chain.read_many(views)
         for (name, party), held in zip(self.parties.items(), seen, strict=True):
             self._equal(f"credit of {name}", state.vault.get_wei(credit_of(party.address)), held)
-        stakes = sum(wei for pot, wei in pots.items() if pot.kind in (PotKind.STAKE, PotKind.HELD))
+        stakes = sum(wei for pot, wei in pots.items() if pot.kind == PotKind.STAKE)
         bonds = sum(wei for pot, wei in pots.items() if pot.kind == PotKind.BOND)
         for name, wei in {"escrow": state.vault.get_wei(ESCROW), "stakes": stakes, "bonds": bonds}.items():
             self._equal(name, wei, self.chain.read("Vault", "potOf", self._pot(name)))

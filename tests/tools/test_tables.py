@@ -21,7 +21,7 @@ def test_a_file_that_differs_is_named(
     assert tables.main(["--check"]) == 1
     assert "GameTables.sol differs" in capsys.readouterr().err
     assert tables.main([]) == 0 and tables.main(["--check"]) == 0
-    copy.write_text(copy.read_text().replace("FALLS_MAX = 8", "FALLS_MAX = 9"))
+    copy.write_text(copy.read_text().replace("SILENCES_LEAST = 3", "SILENCES_LEAST = 4"))
     assert tables.main(["--check"]) == 1
 
 

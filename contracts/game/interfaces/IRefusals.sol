@@ -185,7 +185,7 @@ interface IRefusals {
     /// @param slot the claim: its solver's place in the pool
     /// @custom:remedy Name a claim that was committed, or bring a vote that a seat has signed.
     error StatementUnknown(uint256 round, uint256 slot);
-    /// @notice The task is halted: by its submitter, by the majority of its shares, or because its roots fell too often.
+    /// @notice The task is halted: by its submitter, or by the majority of its shares.
     /// @param task the task
     /// @custom:remedy No later round opens; settle and leave.
     error TaskHalted(bytes32 task);

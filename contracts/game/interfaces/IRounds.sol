@@ -63,7 +63,7 @@ interface IRounds {
 
     /// @notice What has become of a round's claims at this block: bitmaps of slots.
     /// @param accepted by votes, and not convicted
-    /// @param mergeable accepted in time
+    /// @param mergeable accepted in time, of seats that are not CONVICTED
     /// @param undecided still to be decided in time for the merge
     /// @param open not accepted and not void: undecided, in time or late
     /// @param convicted a fault was proven in the claim itself
@@ -209,11 +209,11 @@ interface IRounds {
     /// @notice A posted root fell. The game only: code of Settlement calls it.
     /// @param task the task
     /// @param round index of the round in its task, from 0
-    /// @param isLast whether the task is halted with it
+    /// @param number index of the fall in its task
     /// @return signers numbers of the seats that signed it
     /// @return firstUndone the first round that is undone now
     /// @return lastUndone the last one; below firstUndone where there is none
-    function fall(TaskId task, uint256 round, bool isLast)
+    function fall(TaskId task, uint256 round, uint256 number)
         external
         returns (uint64 signers, uint256 firstUndone, uint256 lastUndone);
 

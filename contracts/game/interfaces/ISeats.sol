@@ -23,15 +23,15 @@ interface ISeats {
     /// @param task the task
     /// @param seat id of the seat
     event SeatLeft(TaskId indexed task, uint256 indexed seat);
-    /// @notice A seat was convicted: its stake is gone. Of a solver's, the rest after finder and submitter is held until a root that it signed falls, or
-    /// its number is free; where the seat was convicted by a fall, that fall takes it.
+    /// @notice A seat was convicted: its stake is gone. What finder, submitter and a claim made good leave of it is held until the task closes: it
+    /// pays for work that a fall undoes.
     /// @param task the task
     /// @param seat id of the seat
     /// @param proof what shows it
     /// @param finder who found it, and is paid for it
     /// @param stakeWei the stake, in wei
     event SeatConvicted(TaskId indexed task, uint256 indexed seat, Proof proof, address finder, uint256 stakeWei);
-    /// @notice A seat's stake was paid out, its number is free. What was held of a convicted seat is burned.
+    /// @notice A seat's stake was paid out, its number is free. A convicted seat has none.
     /// @param task the task
     /// @param seat id of the seat
     /// @param stakeWei the stake, in wei

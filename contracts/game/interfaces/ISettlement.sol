@@ -30,13 +30,13 @@ interface ISettlement {
     /// @param account whose it is
     /// @param wei_ amount in the smallest unit of the token
     event PayRestored(TaskId indexed task, uint256 indexed round, uint256 slot, address account, uint256 wei_);
-    /// @notice A fallen root's signers owe this to the rounds that were undone with it.
+    /// @notice A root fell. This is owed for the rounds that were undone with it.
     /// @param task the task
     /// @param fall index of the fall in its task
     /// @param firstRound the first round
     /// @param lastRound the last round that was undone
     /// @param owedWei pay of the accepted claims
-    /// @param heldWei what is held for it
+    /// @param heldWei what slashes have left for it
     event RestitutionHeld(TaskId indexed task, uint256 fall, uint256 firstRound, uint256 lastRound, uint256 owedWei, uint256 heldWei);
 
     /// @notice Settles rounds of seats up to and with `untilRound`: pays, and takes fees. Anybody may call it.

@@ -25,8 +25,13 @@ library Pots {
         return keccak256(abi.encode("revenue", task));
     }
 
-    /// @notice What a fallen root's signers owe to claims of the rounds that were undone with it.
-    function restitution(TaskId task, uint256 fall) internal pure returns (bytes32) {
-        return keccak256(abi.encode("restitution", task, fall));
+    /// @notice What slashes have left. It pays for work that a fall undoes; what is left when the task closes is burned.
+    function held(TaskId task) internal pure returns (bytes32) {
+        return keccak256(abi.encode("held", task));
+    }
+
+    /// @notice What falls have set aside for accepted claims of the rounds that they undid.
+    function restitution(TaskId task) internal pure returns (bytes32) {
+        return keccak256(abi.encode("restitution", task));
     }
 }

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from touchstone.protocol.spec.game.assignments import count_claim_draws, get_drawn_seat, get_drawn_segment
 from touchstone.protocol.spec.game.enums import REJECT_WORDS, ClaimStatus, DrawStatus
+from touchstone.protocol.spec.game.pools import is_convicted
 from touchstone.protocol.spec.game.state import CountedVote, GameRound, GameState, StatementRef
 from touchstone.protocol.spec.game.timing import get_votes_from, is_draw_missed, is_late_draw
 from touchstone.protocol.spec.statements import VoteWord
@@ -86,13 +87,14 @@ def has_undecided(state: GameState, game_round: GameRound, block: int) -> bool:
 
 
 def list_mergeable(state: GameState, game_round: GameRound, block: int) -> tuple[int, ...]:
-    """Returns the slots of claims that may be merged: accepted by close + audit_max, not convicted."""
+    """Returns the slots of claims that may be merged: accepted by close + audit_max, of seats that are not
+    convicted. A convicted seat cannot be accused again, so nobody could show that a claim of it is false."""
     closed, merged = game_round.closed, []
     for slot in sorted(game_round.claims):
         accepted = get_accepted_block(state, game_round, slot)
         is_accepted = get_claim_status(state, game_round, slot, block) == ClaimStatus.ACCEPTED
         in_time = closed is not None and (accepted or 0) <= closed + state.terms.windows.audit_max
-        if is_accepted and in_time:
+        if is_accepted and in_time and not is_convicted(state, game_round.claims[slot].seat):
             merged.append(slot)
     return tuple(merged)
 

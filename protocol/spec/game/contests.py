@@ -21,11 +21,10 @@ from touchstone.protocol.spec.game.calls import (
 from touchstone.protocol.spec.game.convicting import convict_signers
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.enums import ContestTurn, GameOutcome, RoundPhase
-from touchstone.protocol.spec.game.events import ContestMoved, ContestOver, RootFell, TaskHalted
+from touchstone.protocol.spec.game.events import ContestMoved, ContestOver, RootFell
 from touchstone.protocol.spec.game.rounds import get_round
 from touchstone.protocol.spec.game.rule_refusals import require, require_window
 from touchstone.protocol.spec.game.state import GameState, RootContest
-from touchstone.protocol.spec.game.terms import FALLS_MAX
 from touchstone.protocol.spec.game.vault import bond_of
 
 
@@ -118,8 +117,7 @@ def _stand(draft: Draft, contest: RootContest) -> None:
 
 def _fall(draft: Draft, contest: RootContest) -> None:
     """Makes a root fall, and undoes the later rounds. Other contests of these rounds become moot, and end
-    once an account sends EndRootContest. The `FALLS_MAX`th fall halts the task: no later round opens, and no
-    account can join."""
+    once an account sends EndRootContest."""
     state, index = draft.state, contest.round
     signers = state.rounds[index].signers
     later = [r for r in state.rounds if r > index and state.rounds[r].phase != RoundPhase.UNDONE]
@@ -127,5 +125,3 @@ def _fall(draft: Draft, contest: RootContest) -> None:
     draft.emit(ContestOver(contest.number, GameOutcome.FALLS))
     draft.emit(RootFell(index))
     convict_signers(draft, signers, contest.contester, index, later)
-    if len(draft.state.falls) >= FALLS_MAX and not draft.state.is_halted:
-        draft.emit(TaskHalted())

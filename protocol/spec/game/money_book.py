@@ -85,11 +85,8 @@ def _add(book: MoneyBook, noted: Iterable[Noted]) -> MoneyBook:
 
 def _note_moved(book: MoneyBook, state: GameState, event: WeiMoved, block: int) -> MoneyBook:
     source, target = event.source.kind, event.target.kind
-    if PotKind.BURNED in (source, target):
-        kind = PotKind.SLASHED if source in (PotKind.BURNED, PotKind.HELD) else source
-        sign = -1 if source == PotKind.BURNED else 1
-        burned = {**book.burned, kind: book.burned.get(kind, 0) + sign * event.wei}
-        book = replace(book, burned=burned)
+    if target == PotKind.BURNED:
+        book = replace(book, burned={**book.burned, source: book.burned.get(source, 0) + event.wei})
     if _is_settling(state, event):
         paid, fees = book.settling
         is_paid = source == PotKind.ESCROW
@@ -118,7 +115,7 @@ def _list_noted(state: GameState, event: WeiMoved) -> Iterator[Noted]:
             yield state.terms.submitter, MoneyReason.BURNED_ESCROW, wei
         case PotKind.STAKE, PotKind.SLASHED:
             yield state.seats[int(source.key)].account, MoneyReason.CONVICTION, wei
-        case ((PotKind.SLASHED | PotKind.BURNED), PotKind.CREDIT):
+        case ((PotKind.SLASHED | PotKind.HELD), PotKind.CREDIT):
             yield str(target.key), MoneyReason.SLASH_SHARE, wei
         case PotKind.RESTITUTION, PotKind.CREDIT:
             yield str(target.key), MoneyReason.RESTITUTION, wei
@@ -182,7 +179,7 @@ def _split(
         elif reason in FEES:
             sums[reason] = min(wei, fees)
             fees -= sums[reason]
-    _, restitution = compute_restitution(state, seat, state.rounds[index], block)
+    restitution = compute_restitution(state, seat, state.rounds[index], block)
     return add_sums(sums, {MoneyReason.RESTITUTION: restitution}), paid, fees
 
 

@@ -27,7 +27,8 @@ def get_stake(state: GameState, number: int) -> int:
 
 def is_convicted(state: GameState, number: int) -> bool:
     """Returns whether a seat was convicted."""
-    return state.seats[number].status == SeatStatus.CONVICTED
+    seat = state.seats.get(number)
+    return seat is not None and seat.status == SeatStatus.CONVICTED
 
 
 def find_seat(state: GameState, account: str) -> Seat | None:

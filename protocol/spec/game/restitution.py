@@ -13,15 +13,15 @@ def find_fall(state: GameState, game_round: GameRound) -> Fall | None:
     return next(fall for fall in state.falls if fall.first_round <= game_round.index <= fall.last_round)
 
 
-def compute_restitution(state: GameState, seat: Seat, game_round: GameRound, block: int) -> tuple[int, int]:
-    """Returns the number of the fall that undid a round, and the seat's share of the money held for the
-    round. A convicted seat gets none, and neither does a claim that a slash has paid. Money that nobody takes
-    is burned at the end."""
+def compute_restitution(state: GameState, seat: Seat, game_round: GameRound, block: int) -> int:
+    """Returns a seat's share, in wei, of the money that is set aside for a round that a fall undid. A
+    convicted seat gets none, and neither does a claim that a slash has paid. What nobody takes is burned at
+    the end."""
     fall = find_fall(state, game_round)
     slot = game_round.pool.solvers.index(seat.number) if seat.role == SeatRole.SOLVER else -1
     is_claim = slot in game_round.claims and slot not in game_round.restored
     if fall is None or not fall.owed or not is_claim or seat.status == SeatStatus.CONVICTED:
-        return 0, 0
+        return 0
     is_accepted = get_claim_status(state, game_round, slot, block) == ClaimStatus.ACCEPTED
     pay = compute_claim_pay(state, game_round, slot) * is_accepted
-    return fall.number, pay * fall.held // fall.owed
+    return pay * fall.held // fall.owed

@@ -48,7 +48,7 @@ REMEDIES = {
     "StakeWrong": "Bring at least the task's stake, and no more than the greatest amount.",
     "StartPending": "Record the beacon of the start that was asked for, or wait until it has expired.",
     "StatementUnknown": "Name a claim that was committed or a vote that was drawn.",
-    "TaskHalted": "The submitter or the shares have halted the task, or its roots fell too often.",
+    "TaskHalted": "The submitter or the shares have halted the task.",
     "TaskOver": "All rounds of the task have been used, or the task has paused for `dispute` blocks.",
     "TaskRuns": "Wait until no round runs or is to come, all seats are paid out and no contest is open.",
     "WindowTooLong": "Choose a shorter window.",

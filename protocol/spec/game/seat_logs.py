@@ -7,7 +7,15 @@ from touchstone.protocol.spec.game.logged_game import Ledger
 from touchstone.protocol.spec.game.restitution import compute_restitution
 from touchstone.protocol.spec.game.seat_payments import pay_stake
 from touchstone.protocol.spec.game.settling import is_in_pool
-from touchstone.protocol.spec.game.vault import BURNED, ESCROW, REVENUE, credit_of, restitution_of, stake_of
+from touchstone.protocol.spec.game.vault import (
+    BURNED,
+    ESCROW,
+    HELD,
+    RESTITUTION,
+    REVENUE,
+    credit_of,
+    stake_of,
+)
 
 
 def apply_joined(ledger: Ledger, values: Values) -> None:
@@ -24,7 +32,7 @@ def apply_topped_up(ledger: Ledger, values: Values) -> None:
 
 
 def apply_freed(ledger: Ledger, values: Values) -> None:
-    """Applies SeatFreed: the stake is returned; what is left of a convicted seat is burned."""
+    """Applies SeatFreed: the stake is returned."""
     seat = int(values["seat"])
     pay_stake(ledger, ledger.state.seats[seat])
     ledger.emit(events.SeatFreed(seat))
@@ -38,8 +46,8 @@ def apply_settled(ledger: Ledger, values: Values) -> None:
     for index in range(seat.settled, until + 1):
         game_round = ledger.state.rounds[index]
         if is_in_pool(game_round, seat):
-            fall, wei = compute_restitution(ledger.state, seat, game_round, ledger.block)
-            ledger.move(restitution_of(fall), credit, wei)
+            wei = compute_restitution(ledger.state, seat, game_round, ledger.block)
+            ledger.move(RESTITUTION, credit, wei)
     ledger.move(ESCROW, credit, values["paid_wei"])
     ledger.move(ESCROW, BURNED, values["burned_wei"])
     ledger.move(stake_of(seat.number), BURNED, values["fee_wei"])
@@ -48,8 +56,7 @@ def apply_settled(ledger: Ledger, values: Values) -> None:
 
 def apply_closed(ledger: Ledger, values: Values) -> None:
     """Applies TaskClosed: the rest of the escrow goes to the submitter."""
-    for fall in ledger.state.falls:
-        pot = restitution_of(fall.number)
+    for pot in (HELD, RESTITUTION):
         ledger.move(pot, BURNED, ledger.state.vault.get_wei(pot))
     ledger.move(ESCROW, credit_of(ledger.state.terms.submitter), values["refund_wei"])
     ledger.emit(events.TaskClosed())

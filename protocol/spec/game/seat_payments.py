@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.seats import get_seat, is_outbid
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.timing import get_live_round, is_over, is_start_alive
-from touchstone.protocol.spec.game.vault import BURNED, OUTSIDE, credit_of, held_of, stake_of
+from touchstone.protocol.spec.game.vault import OUTSIDE, credit_of, stake_of
 
 
 def has_rounds_left(state: GameState, seat: Seat, block: int) -> bool:
@@ -34,8 +34,8 @@ def get_pay_out_flaw(state: GameState, seat: Seat, block: int) -> str | None:
 
 
 def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
-    """Pays a stake to the seat's account, and frees the seat's number. Any account may send the call. What is
-    left of a convicted seat is burned."""
+    """Pays a stake to the seat's account, and frees the seat's number. Any account may send the call. Of a
+    convicted seat nothing is left."""
     seat = get_seat(draft.state, call.seat)
     flaw = get_pay_out_flaw(draft.state, seat, draft.block)
     require(flaw is None, flaw or "", actual=call.seat)
@@ -46,9 +46,8 @@ def apply_pay_out(draft: Draft, call: PayOut, sender: str) -> None:
 
 
 def pay_stake(draft: Draft, seat: Seat) -> None:
-    """Moves a stake to its account, and burns what is held of a convicted seat."""
+    """Moves a stake to its account."""
     draft.move(stake_of(seat.number), credit_of(seat.account), get_stake(draft.state, seat.number))
-    draft.move(held_of(seat.number), BURNED, draft.state.vault.get_wei(held_of(seat.number)))
 
 
 def apply_deposit(draft: Draft, call: Deposit, sender: str) -> None:

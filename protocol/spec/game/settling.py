@@ -16,7 +16,7 @@ from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.seats import get_seat
 from touchstone.protocol.spec.game.state import GameRound, GameState, Seat
 from touchstone.protocol.spec.game.timing import get_duty_until
-from touchstone.protocol.spec.game.vault import BURNED, ESCROW, credit_of, restitution_of, stake_of
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, RESTITUTION, credit_of, stake_of
 
 
 def is_in_pool(game_round: GameRound, seat: Seat) -> bool:
@@ -86,8 +86,8 @@ def _pay(draft: Draft, seat: Seat, indices: range) -> None:
     for game_round in (state.rounds[index] for index in indices):
         if is_in_pool(game_round, seat):
             money += compute_round_money(state, seat, game_round, draft.block)
-            fall, wei = compute_restitution(state, seat, game_round, draft.block)
-            draft.move(restitution_of(fall), credit_of(seat.account), wei)
+            wei = compute_restitution(state, seat, game_round, draft.block)
+            draft.move(RESTITUTION, credit_of(seat.account), wei)
             draft.move(ESCROW, BURNED, wei)
     draft.move(ESCROW, credit_of(seat.account), money.paid)
     draft.move(ESCROW, BURNED, money.burned)

@@ -10,7 +10,7 @@ from touchstone.protocol.spec.game.rule_refusals import require
 from touchstone.protocol.spec.game.settling import is_contested
 from touchstone.protocol.spec.game.state import GameState, Seat
 from touchstone.protocol.spec.game.timing import is_over
-from touchstone.protocol.spec.game.vault import BURNED, ESCROW, credit_of, restitution_of
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, HELD, RESTITUTION, credit_of
 
 
 def is_epoch_done(state: GameState) -> bool:
@@ -47,11 +47,10 @@ def is_closable(state: GameState, block: int) -> bool:
 
 
 def apply_close(draft: Draft, call: CloseTask, sender: str) -> None:
-    """Closes the task. The rest of the escrow goes to the submitter; unclaimed restitution is burned. Credits
-    stay until their accounts withdraw them."""
+    """Closes the task. The rest of the escrow goes to the submitter. What is held, and restitution that
+    nobody took, is burned. Credits stay until their accounts withdraw them."""
     require(is_closable(draft.state, draft.block), "TaskRuns")
-    for fall in draft.state.falls:
-        pot = restitution_of(fall.number)
+    for pot in (HELD, RESTITUTION):
         draft.move(pot, BURNED, draft.state.vault.get_wei(pot))
     draft.move(ESCROW, credit_of(draft.state.terms.submitter), draft.state.vault.get_wei(ESCROW))
     draft.emit(TaskClosed())

@@ -20,8 +20,6 @@ once."""
 RING_ROUNDS = 128
 """The rounds that the contract has places for. A new round takes the place of one that all seats have
 settled."""
-FALLS_MAX = 8
-"""A task is halted after this many falls, because settling and closing look at each."""
 SILENCES_LEAST = 3
 """A seat is marked silent for this many missed rounds or more; an auditor for missed draws of which it was
 the primary."""
@@ -125,8 +123,10 @@ def compute_least_segments(terms: GameTerms) -> int:
 
 
 def compute_late_reach(windows: GameWindows) -> int:
-    """Returns the most blocks from a round's close to the latest recording of the next round's draw."""
-    return windows.audit_max + windows.post + windows.train_max + windows.audit_max // 3
+    """Returns the most blocks from a round's close to the latest recording of the next round's draw, also
+    where the task pauses between the two and starts again before its closing seed can be drawn."""
+    start = 2 * (windows.delay + windows.draw_grid)
+    return windows.audit_max + windows.post + start + windows.train_max + windows.audit_max // 3
 
 
 def compute_duty_blocks(windows: GameWindows) -> int:

@@ -12,9 +12,9 @@ from touchstone.protocol.spec.errors import InvalidInput
 
 
 class PotKind(IntEnum):
-    """The kind of a pot. SLASHED is empty between calls. HELD is what is left of a convicted solver's stake,
-    until its number is free. RESTITUTION is held for work that a fall undid. REVENUE belongs to the holders
-    of the task's shares, whom the machine does not know."""
+    """The kind of a pot. SLASHED is empty between calls. HELD is what slashes have left, until a fall takes
+    it for work that it undid, or the task closes. RESTITUTION is what falls have taken. REVENUE belongs to
+    the holders of the task's shares, whom the machine does not know."""
 
     OUTSIDE = 0
     ESCROW = 1
@@ -29,8 +29,8 @@ class PotKind(IntEnum):
 
 
 class Pot(NamedTuple):
-    """A place for money. `key` is a seat's number (STAKE, HELD), a bond's number (BOND), an account (CREDIT),
-    a fall's number (RESTITUTION), else 0."""
+    """A place for money. `key` is a seat's number (STAKE), a bond's number (BOND), an account (CREDIT), else
+    0."""
 
     kind: PotKind
     key: int | str = 0
@@ -38,17 +38,13 @@ class Pot(NamedTuple):
 
 OUTSIDE, ESCROW = Pot(PotKind.OUTSIDE), Pot(PotKind.ESCROW)
 BURNED, SLASHED = Pot(PotKind.BURNED), Pot(PotKind.SLASHED)
+HELD, RESTITUTION = Pot(PotKind.HELD), Pot(PotKind.RESTITUTION)
 REVENUE = Pot(PotKind.REVENUE)
 
 
 def stake_of(seat: int) -> Pot:
     """Returns the pot of a seat's stake."""
     return Pot(PotKind.STAKE, seat)
-
-
-def held_of(seat: int) -> Pot:
-    """Returns the pot of what is left of a convicted solver's stake."""
-    return Pot(PotKind.HELD, seat)
 
 
 def bond_of(number: int) -> Pot:
@@ -59,11 +55,6 @@ def bond_of(number: int) -> Pot:
 def credit_of(account: str) -> Pot:
     """Returns the pot of an account's credit."""
     return Pot(PotKind.CREDIT, account)
-
-
-def restitution_of(fall: int) -> Pot:
-    """Returns the pot that a slash fills for accepted claims of rounds that a fall undid."""
-    return Pot(PotKind.RESTITUTION, fall)
 
 
 @dataclass(frozen=True)

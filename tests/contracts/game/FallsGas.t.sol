@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {GameTerms, SeatRole} from "../../../contracts/game/GameTypes.sol";
+import {IRounds} from "../../../contracts/game/interfaces/IRounds.sol";
 import {GameWorld} from "./GameWorld.sol";
 
 /// @title Roots of a whole ring fall from the newest to the oldest: what the last fall, a settlement and the close cost.
@@ -32,6 +33,9 @@ contract FallsGasTest is GameWorld {
         assertTrue(most <= FALL_BOUND, "the dearest fall");
         roll(now_() + 100);
         rounds.stand(task, 0);
+        (IRounds.Line memory line,) = rounds.lineOf(task);
+        assertTrue(!line.isHalted, "no number of falls halts a task");
+        roll(uint256(line.pausedSince) + wanted.windows.dispute);
         passDuties();
         uint256[] memory seats = new uint256[](1);
         seats[0] = solverSeat(2);

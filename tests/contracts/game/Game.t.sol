@@ -86,7 +86,7 @@ contract GameTest is GameWorld {
             vm.expectRevert(refusal);
             settlement.fall(task, 0, stranger);
             vm.expectRevert(refusal);
-            rounds.fall(task, 0, false);
+            rounds.fall(task, 0, 0);
             vm.stopPrank();
         }
     }

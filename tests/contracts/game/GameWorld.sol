@@ -216,9 +216,8 @@ abstract contract GameWorld is Test {
         pots.push(Pots.stakes(task));
         pots.push(Pots.bonds(task));
         revenuePots.push(Pots.revenue(task));
-        for (uint256 i = 0; i < 4; ++i) {
-            pots.push(Pots.restitution(task, i));
-        }
+        pots.push(Pots.held(task));
+        pots.push(Pots.restitution(task));
         bytes32 root = Hashing.outerRoot(wanted.initialWeightsRoot, wanted.zeroRoot);
         behind[root] = [wanted.initialWeightsRoot, wanted.zeroRoot];
     }

@@ -245,7 +245,7 @@ contract Handler is Properties {
         _refused(who, address(vault), abi.encodeCall(IVault.discard, (pot, 1)));
         _refused(who, address(vault), abi.encodeCall(IVault.withdraw, ()));
         _refused(who, address(settlement), abi.encodeCall(ISettlement.fall, (task, 0, who)));
-        _refused(who, address(rounds), abi.encodeCall(IRounds.fall, (task, 0, false)));
+        _refused(who, address(rounds), abi.encodeCall(IRounds.fall, (task, 0, 0)));
         _refused(who, address(rounds), abi.encodeCall(IRounds.halt, (task)));
         _refused(who, address(tasks), abi.encodeCall(ISeats.leave, (task, solverSeat(0))));
         StatementRef memory ref = StatementRef(0, 0, NO_DRAW, 0);

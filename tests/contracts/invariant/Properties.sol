@@ -13,8 +13,6 @@ import {Holders} from "./Holders.sol";
 abstract contract Properties is Holders {
     /// @dev Seats that were seen convicted in this lap.
     mapping(bytes32 => bool) private _isConvicted;
-    /// @dev What was held of a convicted seat when it was last seen.
-    mapping(bytes32 => uint256) private _heldWei;
 
     // After every call
     function checkAll() internal {
@@ -35,8 +33,8 @@ abstract contract Properties is Holders {
         _requireEqual(token.balanceOf(address(vault)), owedWei, "solvency");
     }
 
-    /// @dev All stakes lie in their pot: so nobody is slashed for more than its stake, or for another's. A convicted seat stays convicted. Of an auditor's
-    /// stake nothing is left; what is held of a solver's never grows.
+    /// @dev All stakes lie in their pot: so nobody is slashed for more than its stake, or for another's. A convicted seat stays convicted. Of a
+    /// convicted seat's stake nothing is left.
     function _checkSeats() private {
         uint256 sumWei = 0;
         for (uint256 role = 1; role <= 3; ++role) {
@@ -54,12 +52,9 @@ abstract contract Properties is Holders {
         bool isClosed = record.status == SeatStatus.CONVICTED;
         _require(!isClosed || !isHonest(seat), "the honest are not slashed", 0, seat);
         if (isClosed) {
-            bool isNew = !_isConvicted[key];
-            if (isNew) _count("seat convicted");
-            bool isSolver = seat >> 16 == uint256(SeatRole.SOLVER);
-            uint256 mostWei = isNew && isSolver ? record.stakeWei : _heldWei[key];
-            _require(record.stakeWei <= mostWei, "what is held of a convicted seat never grows", mostWei, record.stakeWei);
-            (_isConvicted[key], _heldWei[key]) = (true, record.stakeWei);
+            if (!_isConvicted[key]) _count("seat convicted");
+            _requireEqual(record.stakeWei, 0, "a convicted seat has no stake");
+            _isConvicted[key] = true;
         }
         bool isBack = _isConvicted[key] && !isClosed && record.status != SeatStatus.NONE;
         _require(!isBack, "a conviction is final", 1, seat);

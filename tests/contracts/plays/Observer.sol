@@ -16,7 +16,6 @@ import {LibBit} from "solady/utils/LibBit.sol";
 
 /// @title What machine and contracts must have alike after a call, as words. Twin of tests/kit/observing.py: the same words in the same order.
 contract Observer {
-    uint256 private constant RESTITUTIONS = 4;
     uint256 private constant ROUNDS_SEEN = 3;
 
     IVault private immutable _vault;
@@ -73,9 +72,8 @@ contract Observer {
         _put(_vault.potOf(Pots.escrow(task)));
         _put(_vault.potOf(Pots.stakes(task)));
         _put(_vault.potOf(Pots.bonds(task)));
-        for (uint256 i = 0; i < RESTITUTIONS; ++i) {
-            _put(_vault.potOf(Pots.restitution(task, i)));
-        }
+        _put(_vault.potOf(Pots.held(task)));
+        _put(_vault.potOf(Pots.restitution(task)));
     }
 
     function _observeShares(TaskId task, address[] memory accounts) private {

@@ -10,7 +10,7 @@ from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase
 from touchstone.protocol.spec.game.upkeep import list_upkeep
-from touchstone.protocol.spec.game.vault import BURNED, PotKind
+from touchstone.protocol.spec.game.vault import BURNED, RESTITUTION
 from touchstone.protocol.spec.statements import VoteWord
 
 PLAYS = Plays("contests")
@@ -316,7 +316,7 @@ def late_audits_of_a_fallen_round_count() -> World:
     world.passes(11)
     zoe.ends_dispute(dispute)
     zoe.convicts(make_place(world, 1, "cid", draw=None), ProofKind.BOUNDARY_ZERO)
-    assert not world.state.disputes and world.get_held("cid") == 1_350
+    assert not world.state.disputes and world.get_held() == 2_850 + 250 + 1_350
     return world
 
 
@@ -360,8 +360,7 @@ def a_fall_makes_good_what_it_undid() -> World:
     world.draws()
     world.all_accept()
     fells(world, 0)
-    held = {pot: wei for pot, wei in world.state.vault.wei.items() if pot.kind == PotKind.RESTITUTION}
-    assert sum(held.values()) == 100, "cid alone is owed"
+    assert world.state.vault.get_wei(RESTITUTION) == 100, "cid alone is owed"
     world.submitter.halts()
     world.posts(signers=["cid"])
     world.passes_duties()

@@ -10,7 +10,7 @@ from tests.kit.plays.settlement import accept_rest
 from tests.kit.plays.votes import make_drawn, require_words
 from tests.kit.world import World, make_place
 from touchstone.protocol.spec.game.enums import ProofKind
-from touchstone.protocol.spec.game.vault import BURNED, ESCROW, restitution_of
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, RESTITUTION
 from touchstone.protocol.spec.statements import VoteWord
 
 PLAYS = Plays("convictions")
@@ -47,7 +47,7 @@ def a_claim_costs_its_stake() -> World:
     zoe = world.anybody("zoe")
     zoe.convicts(make_place(world, 1, "ann", draw=None), ProofKind.DELTA_LEAF)
     assert (world.get_credit("zoe"), world.get_credit("submitter")) == (150, 500)
-    assert (world.get_stake("ann"), world.get_held("ann")) == (0, 1_350)
+    assert (world.get_stake("ann"), world.get_held()) == (0, 1_350)
     world.posts()
     world.winds_down()
     world.passes_duties()
@@ -249,7 +249,7 @@ def an_empty_escrow_refunds_nothing() -> World:
     world = make_running("an empty escrow refunds nothing", amounts=amounts)
     world.anybody("ann").commits(fault="delta")
     world.anybody("zoe").convicts(make_place(world, 0, "ann", draw=None), ProofKind.DELTA_LEAF)
-    assert (world.get_credit("submitter"), world.get_held("ann")) == (0, 1_850)
+    assert (world.get_credit("submitter"), world.get_held()) == (0, 1_850)
     return world
 
 
@@ -261,7 +261,7 @@ def later_rounds_are_undone_and_made_good() -> World:
     world.posts()
     world.plays_round()
     fells(world, 0)
-    assert world.state.vault.get_wei(restitution_of(0)) == 200
+    assert world.state.vault.get_wei(RESTITUTION) == 200
     with world.refuses("NoMajority"):
         world.posts(signers=["ann", "bob"])
     with world.refuses("NotLate"):
@@ -287,7 +287,7 @@ def signers_that_were_convicted_first_still_pay() -> World:
         world.anybody("zoe").convicts(make_place(world, 1, name, draw=None), ProofKind.DELTA_LEAF)
     before = world.get_credit("submitter")
     fells(world, 0, "fay")
-    assert world.state.vault.get_wei(restitution_of(0)) == 100, "cid's"
+    assert world.state.vault.get_wei(RESTITUTION) == 100, "cid's"
     assert (world.get_credit("fay"), world.get_credit("submitter")) == (300, before), "the bond alone"
     world.stands_after_fall()
     world.ends()
@@ -296,7 +296,7 @@ def signers_that_were_convicted_first_still_pay() -> World:
 
 @PLAYS.add
 def one_signer_was_convicted_first() -> World:
-    """What was held of it and what is left of the others pay together, and the rest is burned at once."""
+    """What was held of it and what is left of the others pay together."""
     world = make_drawn("one signer was convicted first")
     world.all_accept()
     world.posts(signers=["ann", "bob"])
@@ -308,9 +308,64 @@ def one_signer_was_convicted_first() -> World:
     world.posts()
     world.anybody("zoe").convicts(make_place(world, 1, "ann", draw=None), ProofKind.DELTA_LEAF)
     fells(world, 0, "fay")
-    assert (world.state.vault.get_wei(restitution_of(0)), world.get_credit("fay")) == (100, 300 + 150)
-    assert world.state.vault.get_wei(BURNED) == 2 * 1_350 - 100
+    assert (world.state.vault.get_wei(RESTITUTION), world.get_credit("fay")) == (100, 300 + 150)
+    assert world.get_held() == 2 * 1_350 - 100
     world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def roots_that_fall_from_the_newest_on_pay_for_what_they_undo() -> World:
+    """A friend contests the later of two wrong roots first: nothing is owed for what it undoes. What is left
+    of the signers' stakes waits for the fall of the earlier one."""
+    world = make_signed("roots that fall from the newest on pay for what they undo", "ann", "bob")
+    world.all_accept()
+    world.posts(signers=["ann", "bob"])
+    fells(world, 1, "fay")
+    assert (world.state.falls[0].owed, world.get_held()) == (0, 2 * 2_000 - 150 - 1_000)
+    fells(world, 0)
+    assert world.state.falls[1].held == world.state.vault.get_wei(RESTITUTION) == 100, "cid's"
+    assert world.get_credit("zoe") == 300, "the bond alone"
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def what_an_auditor_lost_pays_for_undone_work() -> World:
+    """The stakes of the signers are not enough for what falls with their root."""
+    amounts = {"solver_pay": 3_000}
+    world = make_signed("what an auditor lost pays for undone work", "ann", "bob", amounts=amounts)
+    world.all_accept()
+    convicts_auditor(world, 0, "ann")
+    fells(world, 0)
+    fall = world.state.falls[0]
+    assert (fall.owed, fall.held, world.get_held()) == (3_000, 3_000, 2_850 + 250 - 3_000)
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_claim_of_a_convicted_seat_is_not_merged() -> World:
+    """A friend convicts a solver of an older claim, so that no proof of a newer one is taken: that one is not
+    merged either."""
+    world = make_running("a claim of a convicted seat is not merged", rounds=2)
+    world.anybody("ann").commits(fault="delta")
+    for name in ("bob", "cid"):
+        world.anybody(name).commits()
+    world.draws()
+    world.all_accept()
+    world.posts()
+    world.all_commit()
+    world.draws()
+    world.all_accept()
+    world.anybody("zoe").convicts(make_place(world, 0, "ann", draw=None), ProofKind.DELTA_LEAF)
+    with world.refuses("NotMergeable"):
+        world.posts(merged=["ann", "bob", "cid"])
+    world.posts()
+    assert len(world.state.rounds[1].merged) == 2
     world.ends()
     return world
 
@@ -374,7 +429,7 @@ def a_second_fall_owes_nothing_twice() -> World:
     fells(world, 0)
     world.posts(signers=["cid"])
     fells(world, 0)
-    assert world.state.vault.get_wei(restitution_of(1)) == 0
+    assert world.state.falls[1].owed == 0
     world.stands_after_fall()
     world.ends()
     return world
@@ -406,7 +461,7 @@ def a_restored_claim_is_not_made_good_again() -> World:
     convicts_auditor(world, 1, "cid", draw=2)
     assert world.get_credit("cid") == 100
     fells(world, 0)
-    assert world.state.vault.get_wei(restitution_of(0)) == 0
+    assert world.state.vault.get_wei(RESTITUTION) == 0
     world.stands_after_fall()
     world.ends()
     return world
@@ -598,7 +653,7 @@ def modules_alone_move_stakes_and_rounds() -> World:
     moves: tuple[ContractCall, ...] = (
         punish,
         ("Settlement", "fall", world.task, 0, zoe),
-        ("Rounds", "fall", world.task, 0, False),
+        ("Rounds", "fall", world.task, 0, 0),
     )
     for made in moves:
         world.send_refused("NotModule", "zoe", *made)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.protocol.spec.game.bearing import UNBOUNDED, compute_borne_gains
-from tests.protocol.spec.game.simulation import AMOUNTS, make_terms, solver
+from tests.protocol.spec.game.simulation import AMOUNTS, make_terms
 from tests.protocol.spec.game.test_posting import make_judged
 from touchstone.protocol.economics.assumptions import Figures, GasCosts, count_closing_rounds, read_sampling
 from touchstone.protocol.economics.cheating_gains import (
@@ -29,7 +29,7 @@ from touchstone.protocol.spec.game.enums import GameOutcome
 from touchstone.protocol.spec.game.presets import BOUNDS_12S, WINDOWS_12S
 from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.terms import GameAmounts, GameTerms
-from touchstone.protocol.spec.game.vault import held_of
+from touchstone.protocol.spec.game.vault import HELD
 
 THIRD = Fraction(1, 3)
 GAS = GasCosts(solver_round=2, vote=1, answer=3, defence=5, contest=7, conviction=11, fall=13)
@@ -72,9 +72,7 @@ def test_the_machine_burns_what_the_rule_says() -> None:
     from_rule = compute_burned(2_000, AMOUNTS.finder_cap)
     world = make_judged(rounds=1)
     convict_by_dispute(world)
-    assert from_rule == 1_350 == world.state.vault.get_wei(held_of(solver(0))), (
-        "burned once the number is free"
-    )
+    assert from_rule == 1_350 == world.state.vault.get_wei(HELD), "burned once the task closes"
 
 
 def convict_by_dispute(world: Any) -> None:

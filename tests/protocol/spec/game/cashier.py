@@ -16,7 +16,7 @@ from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState, create_game
 from touchstone.protocol.spec.game.terms import compute_escrow
-from touchstone.protocol.spec.game.vault import BURNED, ESCROW, OUTSIDE, PotKind, credit_of
+from touchstone.protocol.spec.game.vault import BURNED, ESCROW, HELD, OUTSIDE, RESTITUTION, credit_of
 
 UNEXPLAINED = {MoneyReason.PAY, MoneyReason.FEE}
 
@@ -53,15 +53,14 @@ class Cashier:
         """All that an account has, won, lost and spent explains its credit; all accounts together explain all
         pots; what is promised is there."""
         found, wei = self.compute(block), self.state.vault.get_wei
-        for account in {*found, *self.brought}:
+        accounts = {*found, *self.brought}
+        for account in accounts:
             money = found.get(account, AccountMoney(account))
             assert self.brought[account] + money.change == wei(credit_of(account)), account
             assert not UNEXPLAINED & set(money.sums), money
             assert all(one > 0 for one in money.sums.values()), money
-        pots = self.state.vault.wei.items()
-        restitution = sum(wei for pot, wei in pots if pot.kind == PotKind.RESTITUTION)
-        held = sum(wei for pot, wei in pots if pot.kind == PotKind.HELD)
-        credits = sum(wei(credit_of(account)) for account in self.brought)
+        restitution, held = wei(RESTITUTION), wei(HELD)
+        credits = sum(wei(credit_of(account)) for account in accounts)
         locked = sum(money.locked for money in found.values())
         assert credits + locked + restitution + held + wei(BURNED) == self.state.vault.compute_total()
         assert sum(self.book.burned.values()) == wei(BURNED)

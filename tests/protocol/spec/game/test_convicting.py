@@ -26,12 +26,12 @@ from touchstone.protocol.spec.game.state import Fall, GameState, SlotClaim, Stat
 from touchstone.protocol.spec.game.vault import (
     BURNED,
     ESCROW,
+    HELD,
+    RESTITUTION,
     SLASHED,
     Vault,
     bond_of,
     credit_of,
-    held_of,
-    restitution_of,
     stake_of,
 )
 from touchstone.protocol.spec.statements import VoteWord
@@ -80,20 +80,19 @@ def test_finder_and_submitter_get_a_quarter_each_at_most_rounded_down(
 
 
 def test_signers_that_were_convicted_before_share_in_no_fall() -> None:
-    """Closed once, slashed once: nobody has a share of the rest, which is held until the root falls. What is
-    not owed is burned."""
+    """Closed once, slashed once: nobody has a share of the rest. What is not owed stays held."""
     draft = make_draft((2_000, 2_000))
     convicting.convict(draft, solver(0), ProofKind.DELTA_LEAF, FINDER, CLAIM)
     assert draft.events[0] == SeatConvicted(solver(0), ProofKind.DELTA_LEAF, CLAIM), "told before money moves"
     vault = draft.state.vault
     assert (vault.get_wei(BURNED), vault.get_wei(SLASHED)) == (0, 0)
-    assert vault.get_wei(held_of(solver(0))) == 1_350
+    assert vault.get_wei(HELD) == 1_350
     before = len(draft.events)
     convicting.convict_signers(draft, (solver(0), solver(1)), FINDER, 0, [])
     closed = [event.seat for event in draft.events[before:] if isinstance(event, SeatConvicted)]
     assert closed == [solver(1)] and draft.state.falls == (Fall(0, 1, 0, owed=0, held=0),)
     assert get_wei(draft.state, FINDER, SUBMITTER) == [300, 1_000]
-    assert draft.state.vault.get_wei(BURNED) == 2 * 1_350 and not draft.state.vault.get_wei(SLASHED)
+    assert draft.state.vault.get_wei(HELD) == 2 * 1_350 and not draft.state.vault.get_wei(SLASHED)
 
 
 @pytest.mark.parametrize(("pay", "owed", "held"), [(100, 200, 200), (675, 1_350, 1_350), (676, 1_352, 1_350)])
@@ -107,8 +106,8 @@ def test_a_fall_holds_what_undone_work_is_owed_as_far_as_the_slash_reaches(
     draft = Draft(world.state, world.block)
     convicting.convict_signers(draft, (solver(1),), FINDER, 0, [1])
     assert draft.state.falls == (Fall(0, 1, 1, owed, held),)
-    assert draft.state.vault.get_wei(restitution_of(0)) == held
-    assert draft.state.vault.get_wei(BURNED) == 1_350 - held
+    assert draft.state.vault.get_wei(RESTITUTION) == held
+    assert draft.state.vault.get_wei(HELD) == 1_350 - held
 
 
 # --- Pay that is made good ----------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from touchstone.protocol.spec.game.enums import GameOutcome, SeatRole, SeatStatu
 from touchstone.protocol.spec.game.events import SeatSettled
 from touchstone.protocol.spec.game.reducer import fold
 from touchstone.protocol.spec.game.state import StatementRef, compute_seat_id
+from touchstone.protocol.spec.game.vault import HELD
 from touchstone.protocol.spec.statements import VoteWord
 
 CLAIM, VOTE = StatementRef(0, 0), StatementRef(0, 0, 0, 0)
@@ -98,7 +99,7 @@ def test_nobody_is_paid_once_the_number_is_used_again() -> None:
     assert world.get_seat("stranger").number == solver(0) and not world.state.former
     answer_reject(world)
     assert get_credit(world, "solver0") == 2_000 and get_credit(world, "stranger") == 0
-    assert world.state.rounds[0].restored == frozenset() and get_burned(world) == 250
+    assert world.state.rounds[0].restored == frozenset() and world.state.vault.get_wei(HELD) == 250
     assert dispute(world) == "StatementUnknown", "nor does the stranger answer for the claim"
 
 

@@ -25,7 +25,7 @@ from tests.protocol.spec.game.test_silence import play
 from touchstone.protocol.spec.commitments import compute_domain, compute_outer_root
 from touchstone.protocol.spec.game import calls, logged_game, round_machine
 from touchstone.protocol.spec.game.calls import GameCall
-from touchstone.protocol.spec.game.convicting import hold_pay, take_stakes
+from touchstone.protocol.spec.game.convicting import keep_rest, take_stakes
 from touchstone.protocol.spec.game.draft import Draft
 from touchstone.protocol.spec.game.events import WeiMoved
 from touchstone.protocol.spec.game.log_values import list_bits
@@ -41,12 +41,13 @@ from touchstone.protocol.spec.game.upkeep import list_upkeep
 from touchstone.protocol.spec.game.vault import (
     BURNED,
     ESCROW,
+    HELD,
     OUTSIDE,
+    RESTITUTION,
     SLASHED,
     PotKind,
     Vault,
     credit_of,
-    restitution_of,
     stake_of,
 )
 from touchstone.protocol.spec.params import EXACT_FORMAT, LEAF_ELEMENTS, MAX_PARAMETERS
@@ -92,11 +93,12 @@ def test_a_slash_is_shared_as_the_machine_shares_it(slashed: int, escrow: int, h
     """The logs name neither part: they leave the task, to whom they go. Nothing stays between pots."""
     book = make_ledger({SLASHED: slashed, ESCROW: escrow})
     take_stakes(book, (), book.game.finder)
-    hold_pay(book, 3, held)
+    keep_rest(book)
+    book.move(HELD, RESTITUTION, held)
     machine = Draft(make_ledger({SLASHED: slashed, ESCROW: escrow}).state, 110)
     take_stakes(machine, (), "finder")
-    machine.move(SLASHED, restitution_of(3), held)
-    machine.move(SLASHED, BURNED, machine.state.vault.get_wei(SLASHED))
+    machine.move(SLASHED, HELD, machine.state.vault.get_wei(SLASHED))
+    machine.move(HELD, RESTITUTION, held)
     kept = {pot: wei for pot, wei in machine.state.vault.wei.items() if pot.kind != PotKind.CREDIT}
     assert book.state.vault.wei == kept and not book.state.vault.get_wei(SLASHED)
     assert all(event.target.kind != PotKind.CREDIT for event in book.events if isinstance(event, WeiMoved))

@@ -4,8 +4,6 @@ until 133, a majority has until 138."""
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from tests.protocol.spec.game.simulation import (
     AMOUNTS,
     KEEPER,
@@ -24,7 +22,7 @@ from touchstone.protocol.spec.game.enums import ProofKind, RoundPhase, SeatRole
 from touchstone.protocol.spec.game.events import WeiMoved
 from touchstone.protocol.spec.game.restitution import find_fall
 from touchstone.protocol.spec.game.state import Fall, StatementRef
-from touchstone.protocol.spec.game.terms import FALLS_MAX, compute_escrow
+from touchstone.protocol.spec.game.terms import compute_escrow
 from touchstone.protocol.spec.game.vault import BURNED, PotKind
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -106,20 +104,6 @@ def test_a_round_belongs_to_the_first_fall_that_made_it_undone() -> None:
     falls = [find_fall(state, replace(state.rounds[2], index=index, phase=undone)) for index in (1, 2, 3, 4)]
     assert [fall and fall.number for fall in falls] == [1, 0, 1, 1]
     assert find_fall(state, replace(state.rounds[2], phase=RoundPhase.STANDING)) is None
-
-
-@pytest.mark.parametrize(("before", "is_halted"), [(FALLS_MAX - 2, False), (FALLS_MAX - 1, True)])
-def test_the_eighth_fall_halts_the_task(before: int, is_halted: bool) -> None:
-    """Else whoever pays for falls makes settling and closing dearer than a transaction may be."""
-    world = make_judged()
-    assert post(world, (0, 1), (0, 1), root=make_word("wrong")) is None
-    world.send(calls.OpenContest(0, 300), "watcher")
-    world.state = replace(world.state, falls=(Fall(0, 1, 0, owed=0, held=0),) * before)
-    world.jump(world.state.contests[0].clock + 1)
-    world.send(calls.EndRootContest(0), "x")
-    assert world.state.is_halted == is_halted
-    joined = world.try_send(calls.JoinSeat(SeatRole.SOLVER, 3_000), "new")
-    assert joined == ("TaskHalted" if is_halted else None)
 
 
 def test_a_start_that_was_asked_for_is_lost_in_a_fall() -> None:

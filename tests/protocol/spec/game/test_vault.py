@@ -9,17 +9,17 @@ from touchstone.protocol.spec.game.vault import (
     BURNED,
     ESCROW,
     OUTSIDE,
+    RESTITUTION,
     SLASHED,
     Pot,
     Vault,
     bond_of,
     credit_of,
     move_wei,
-    restitution_of,
     stake_of,
 )
 
-POTS = (ESCROW, stake_of(1), bond_of(1), credit_of("a"), credit_of("b"), BURNED, SLASHED, restitution_of(1))
+POTS = (ESCROW, stake_of(1), bond_of(1), credit_of("a"), credit_of("b"), BURNED, SLASHED, RESTITUTION)
 MOVES = st.tuples(st.permutations((*POTS, OUTSIDE)), st.integers(0, 60))
 
 
@@ -68,7 +68,7 @@ def test_a_vault_is_known_by_what_it_holds_not_by_how_it_came_there() -> None:
 def test_pots_of_one_number_are_apart() -> None:
     """Seat 1, bond 1 and fall 1 have money of their own."""
     vault = Vault()
-    pots = (stake_of(1), bond_of(1), restitution_of(1), stake_of(2))
+    pots = (stake_of(1), bond_of(1), RESTITUTION, stake_of(2))
     for wei, pot in enumerate(pots, 1):
         vault = move_wei(vault, OUTSIDE, pot, wei)
     assert [vault.get_wei(pot) for pot in pots] == [1, 2, 3, 4]

@@ -78,6 +78,6 @@ def test_the_honest_rest_goes_on_after_a_fall() -> None:
     fell(world)
     seat = world.state.seats[solver(2)]
     assert not any(is_missed(world.state.rounds[r], seat) for r in (1, 2, 3)), "undone: no fee"
-    assert post(world, (2,), (0, 1, 2)) is None
+    assert post(world, (2,), (2,)) is None
     assert world.try_send(calls.StartRounds(), "x") is None
     assert world.get_seat(HONEST).status == SeatStatus.ACTIVE
