@@ -280,6 +280,30 @@ def a_pool_is_frozen_with_the_close() -> World:
 
 
 @PLAYS.add
+def a_larger_stake_comes_behind_a_frozen_pool() -> World:
+    """Who waits and adds to its stake behind a closing block takes nobody's place in the pool after next."""
+    world = World("a larger stake comes behind a frozen pool", solver_seats=3)
+    ann, bob, _ = world.solvers("ann", "bob", "cid")
+    world.verifiers("vic", "wil", "xia")
+    world.starts()
+    waiting = world.solver("waiting", 2_500)
+    cid = world.anybody("cid")
+    cid.tops_up(1_000)
+    for one in (ann, bob):
+        one.tops_up(1_000)
+    ann.commits()
+    bob.commits()
+    world.closes()
+    world.passes()
+    waiting.tops_up(1_000)
+    world.draws()
+    world.all_accept()
+    world.posts()
+    assert waiting.seat not in world.state.pools[2].solvers
+    return world
+
+
+@PLAYS.add
 def a_start_holds_its_seats_until_it_lapses() -> World:
     """Pools of a start hold a seat for as long as the start can be sealed."""
     world = make_seated("a start holds its seats until it lapses")
