@@ -28,6 +28,8 @@ from touchstone.protocol.economics.assumptions import GasCosts
 from touchstone.protocol.economics.gas_costs import price_gas
 from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 
+ORDINARY_DISPUTE_GAS = 1_500_000
+"""The aim for all moves of both sides of a dispute about a step of ordinary size."""
 CONTEST_LEVELS = 7
 """The levels of a contest with 2^31 parameters."""
 VOTE_CASES = (Case(4, 24), Case(16, 96))
@@ -60,6 +62,7 @@ def list_question_prices(chain: RoundChain) -> Iterator[Priced]:
     with chain.undone():
         found = measure_dispute(chain)
         print(found, flush=True)
+        yield Priced("ordinary dispute", found["ordinary"], ORDINARY_DISPUTE_GAS)
         yield Priced("defence", found["defence"], price(1).defence)
         yield Priced("conviction", found["conviction"], price(1).conviction)
 

@@ -1,7 +1,7 @@
-"""Measures disputes at the bounds: all answers and moves, proofs with the longest sums, a conviction."""
+"""Measures disputes: all answers and moves, proofs, a conviction; at the bounds, and at an ordinary size."""
 
 from collections.abc import Iterator
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,47 +38,106 @@ from touchstone.protocol.spec.state_headers import StateHeader
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.protocol.spec.task_spec import StepFacts
 
-TERMS = 4096
-MAX_NODES = MAX_BUFFERS = 1 << 16
-"""More nodes and buffers than any model's program has."""
-LEAF_TERMS = MAX_TRACE_LEAF_BYTES // 4
-TRACE_DEPTH = (4 * MAX_ELEMENTS // MAX_TRACE_LEAF_BYTES - 1).bit_length()
-FIRST = 0x15555555
-"""The leaf in whose middle the terms begin, so that a sum of 4,096 terms touches five leaves."""
-OUTPUTS = Outputs(10_001, 21_845, 32_767, 43_691)
-SUMMED = (27_307, 38_229, 54_613)
-"""The buffers of the sum: its output and its operands."""
-SHOWN = 60_001
-"""The buffer whose leaves are demanded."""
-DEMANDS = 8
-SUM_NUMBER, WIDE_NUMBER = 43_690, 21_845
 CLAIM_DEPTH = 17
 SELECTED = 0x15555555
 """The index of all terms of a selected sum; none of its bytes is zero."""
-START = FIRST * LEAF_TERMS + LEAF_TERMS // 2
+
+SERVED = ("disputeClaim", "postClaimRoots", "nameStep", "postTrace", "proveOperation")
+"""The moves of a dispute whose claimant serves the trace: no leaf is demanded."""
 
 
-def make_sum(operation: Operation) -> Node:
+@dataclass(frozen=True)
+class Sizes:
+    """What a disputed step is made of: the terms of a sum, nodes (as many buffers), elements of the largest
+    tensor, leaves that are demanded."""
+
+    terms: int
+    nodes: int
+    elements: int
+    demands: int
+
+    @property
+    def outputs(self) -> Outputs:
+        """The buffers of the state after the step, somewhere among all."""
+        return Outputs(*(self._place(part) for part in (10, 21, 32, 43)))
+
+    @property
+    def summed(self) -> tuple[int, int, int]:
+        """The buffers of the sum: its output and its operands."""
+        return self._place(27), self._place(38), self._place(54)
+
+    @property
+    def shown(self) -> int:
+        """The buffer whose leaves are demanded."""
+        return self._place(60)
+
+    @property
+    def sum_number(self) -> int:
+        """The number of the sum's node."""
+        return self._place(44)
+
+    @property
+    def wide_number(self) -> int:
+        """The number of the node whose leaves are demanded."""
+        return self._place(20)
+
+    @property
+    def leaf_bytes(self) -> int:
+        """The bytes of a leaf: as many terms as a sum has, if that many fit."""
+        return min(4 * self.terms, MAX_TRACE_LEAF_BYTES)
+
+    @property
+    def first(self) -> int:
+        """The leaf in whose middle the terms begin, so that a sum touches one leaf more than it fills."""
+        return 4 * self.elements // self.leaf_bytes // 3
+
+    @property
+    def start(self) -> int:
+        """The element with which the terms begin."""
+        return (self.first * self.leaf_bytes + self.leaf_bytes // 2) // 4
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves of an operand a sum touches."""
+        return (self.leaf_bytes // 2 + 4 * self.terms - 1) // self.leaf_bytes + 1
+
+    @property
+    def depth(self) -> int:
+        """The depth of a tensor's tree."""
+        return (4 * self.elements // self.leaf_bytes - 1).bit_length()
+
+    def _place(self, part: int) -> int:
+        """Returns a place at so many 64ths of all."""
+        return self.nodes * part // 64
+
+
+GREATEST = Sizes(terms=4096, nodes=1 << 16, elements=MAX_ELEMENTS, demands=8)
+"""As much as terms allow; more nodes and buffers than any model's program has."""
+ORDINARY = Sizes(terms=512, nodes=2_148, elements=50_304 * 768, demands=8)
+"""The step of a model of 124 million parameters with the usual length of chunks (decision 0047)."""
+
+
+def make_sum(operation: Operation, sizes: Sizes = GREATEST) -> Node:
     """Returns a sum over two runs: of products, or of the second run's elements where the first has the
     element's index."""
-    output, first, second = (Access(buffer, START, (0,) * 7) for buffer in SUMMED)
-    sizes, row = (SELECTED + 1, *(1,) * 6, TERMS), (*(0,) * 7, 1)
-    return Node(operation, sizes, 1, output, (replace(first, strides=row), replace(second, strides=row)))
+    output, first, second = (Access(buffer, sizes.start, (0,) * 7) for buffer in sizes.summed)
+    loops, row = (SELECTED + 1, *(1,) * 6, sizes.terms), (*(0,) * 7, 1)
+    return Node(operation, loops, 1, output, (replace(first, strides=row), replace(second, strides=row)))
 
 
-def make_program(summing: Node) -> Program:
-    """Returns a program with as many buffers and nodes as allowed; both shown nodes have as many loops as
-    allowed."""
-    one = Access(SHOWN, START, (0,) * 8)
+def make_program(summing: Node, sizes: Sizes = GREATEST) -> Program:
+    """Returns a program of this size; both shown nodes have as many loops as allowed."""
+    one = Access(sizes.shown, sizes.start, (0,) * 8)
     wide = Node(Operation.FINITE_SELECT, (1,) * 8, 0, one, (one, one, one))
-    nodes = [wide] * MAX_NODES
-    nodes[SUM_NUMBER] = summing
-    return Program(TERMS, (Buffer(Role.TENSOR, MAX_ELEMENTS),) * MAX_BUFFERS, tuple(nodes), OUTPUTS)
+    nodes = [wide] * sizes.nodes
+    nodes[sizes.sum_number] = summing
+    buffers = (Buffer(Role.TENSOR, sizes.elements),) * sizes.nodes
+    return Program(sizes.terms, buffers, tuple(nodes), sizes.outputs)
 
 
-def make_factors(*name: object) -> bytes:
-    """Returns a leaf of numbers of very different sizes, whose sum is the most expensive."""
-    noise = make_noise(MAX_TRACE_LEAF_BYTES, *name)
+def make_factors(count: int, *name: object) -> bytes:
+    """Returns a leaf of `count` bytes: numbers of very different sizes, whose sum is the most expensive."""
+    noise = make_noise(count, *name)
     pieces = (noise[i : i + 4] for i in range(0, len(noise), 4))
     return b"".join(
         ((77 + piece[3] % 100) << 23 | int.from_bytes(piece[:3], "little") & 0x7FFFFF).to_bytes(4, "little")
@@ -87,9 +146,10 @@ def make_factors(*name: object) -> bytes:
 
 
 def make_facts(program: Program) -> StepFacts:
-    """Returns the largest facts that a step may have."""
+    """Returns the largest facts that a step of this program may have."""
+    nodes, buffers = len(program.nodes), len(program.buffers)
     return StepFacts(
-        compute_program_root(program), make_word("dataset"), make_word("scalars"), MAX_NODES, MAX_BUFFERS, 0,
+        compute_program_root(program), make_word("dataset"), make_word("scalars"), nodes, buffers, 0,
         0x7FFF, 0x7FFF, 4, (1 << 40) - 1, (1 << 42) - 1, (1 << 31) - 1,
         (1 << 31) - 1,
     )  # fmt: skip
@@ -98,6 +158,7 @@ def make_facts(program: Program) -> StepFacts:
 class DisputePlay(BoundPlay):
     """A claim of which two boundaries, a step and its trace can be shown."""
 
+    sizes = GREATEST
     program = make_program(make_sum(Operation.PRODUCT_SUM))
     facts = make_facts(program)
     step_root = compute_step_root(facts)
@@ -127,37 +188,37 @@ class DisputePlay(BoundPlay):
     # --- The trace ------------------------------------------------------------------------------------------
     def make_leaf(self, buffer: int, index: int) -> bytes:
         """Returns a leaf of a buffer of the sum."""
-        return make_factors(buffer, index)
+        return make_factors(self.sizes.leaf_bytes, buffer, index)
 
     @cached_property
     def runs(self) -> list[tuple[bytes, bytes, list[bytes]]]:
         """Leaves, root and path of the sum's output and operands."""
         found = []
-        for buffer in SUMMED:
-            count = 1 if buffer == SUMMED[0] else 5
+        for buffer in self.sizes.summed:
+            count = 1 if buffer == self.sizes.summed[0] else self.sizes.leaves
             leaves = [self.make_leaf(buffer, i) for i in range(count)]
-            root, path = grow_run(leaves, FIRST, TRACE_DEPTH, buffer)
+            root, path = grow_run(leaves, self.sizes.first, self.sizes.depth, buffer)
             found.append((b"".join(leaves), root, path))
         return found
 
     @cached_property
     def shown(self) -> tuple[bytes, bytes, list[bytes]]:
         """The demanded leaf: its bytes, root and path."""
-        leaf = make_noise(MAX_TRACE_LEAF_BYTES, "shown")
-        return leaf, *grow(hash_leaf(leaf), FIRST, TRACE_DEPTH, "shown")
+        leaf = make_noise(self.sizes.leaf_bytes, "shown")
+        return leaf, *grow(hash_leaf(leaf), self.sizes.first, self.sizes.depth, "shown")
 
     @cached_property
     def trace(self) -> Any:
         """All levels of the tree over the roots of all buffers."""
-        roots = [make_word("buffer", buffer) for buffer in range(MAX_BUFFERS)]
-        end = self.make_header(STEPS)
+        roots = [make_word("buffer", buffer) for buffer in range(self.sizes.nodes)]
+        end, outputs = self.make_header(STEPS), self.sizes.outputs
         for buffer, root in zip(
-            (OUTPUTS.weights, OUTPUTS.first_moment, OUTPUTS.second_moment), astuple(end)[:3], strict=True
+            (outputs.weights, outputs.first_moment, outputs.second_moment), astuple(end)[:3], strict=True
         ):
             roots[buffer] = root
-        for buffer, (_, root, _) in zip(SUMMED, self.runs, strict=True):
+        for buffer, (_, root, _) in zip(self.sizes.summed, self.runs, strict=True):
             roots[buffer] = root
-        roots[SHOWN] = self.shown[1]
+        roots[self.sizes.shown] = self.shown[1]
         return compute_levels(roots)
 
     def prove_node(self, number: int) -> Any:
@@ -176,17 +237,24 @@ class DisputePlay(BoundPlay):
         yield "Disputes", "nameStep", 1, (STEPS - 1, roots)
         start, end = (astuple(self.make_header(step)) for step in (STEPS - 1, STEPS))
         head, head_path = open_program_leaf(self.program, 0)
-        outputs = (OUTPUTS.weights, OUTPUTS.first_moment, OUTPUTS.second_moment)
+        sizes = self.sizes
+        outputs = (sizes.outputs.weights, sizes.outputs.first_moment, sizes.outputs.second_moment)
         proof = (head, head_path, *(compute_path(self.trace, buffer) for buffer in outputs))
         facts = astuple(self.facts)
         yield "Steps", "postTrace", 0, (facts, self.trace[-1][0], start, end, proof)
-        yield "Steps", "demandLeaves", 1, (facts, [(self.prove_node(WIDE_NUMBER), 1, FIRST)] * DEMANDS)
+        yield (
+            "Steps",
+            "demandLeaves",
+            1,
+            (facts, [(self.prove_node(sizes.wide_number), 1, sizes.first)] * sizes.demands),
+        )
         leaf, root, path = self.shown
-        opening = (root, compute_path(self.trace, SHOWN), leaf, path)
-        yield "Steps", "showLeaves", 0, (start, [opening] * DEMANDS)
+        opening = (root, compute_path(self.trace, sizes.shown), leaf, path)
+        yield "Steps", "showLeaves", 0, (start, [opening] * sizes.demands)
         parts = b"".join(b"".join((leaves, *path)) for leaves, _, path in self.runs)
-        openings = parts + b"".join(compute_set_path(self.trace, SUMMED))
-        yield "Steps", "proveOperation", 1, (facts, start, self.prove_node(SUM_NUMBER), SELECTED, openings)
+        openings = parts + b"".join(compute_set_path(self.trace, sizes.summed))
+        node = self.prove_node(sizes.sum_number)
+        yield "Steps", "proveOperation", 1, (facts, start, node, SELECTED % sizes.elements, openings)
 
 
 class SelectedPlay(DisputePlay):
@@ -199,10 +267,19 @@ class SelectedPlay(DisputePlay):
     def make_leaf(self, buffer: int, index: int) -> bytes:
         """Returns a leaf; the first operand holds indices."""
         return (
-            SELECTED.to_bytes(4, "little") * LEAF_TERMS
-            if buffer == SUMMED[1]
-            else make_factors(buffer, index)
+            SELECTED.to_bytes(4, "little") * (self.sizes.leaf_bytes // 4)
+            if buffer == self.sizes.summed[1]
+            else make_factors(self.sizes.leaf_bytes, buffer, index)
         )
+
+
+class OrdinaryPlay(DisputePlay):
+    """A `DisputePlay` of an ordinary step."""
+
+    sizes = ORDINARY
+    program = make_program(make_sum(Operation.PRODUCT_SUM, ORDINARY), ORDINARY)
+    facts = make_facts(program)
+    step_root = compute_step_root(facts)
 
 
 class RejectPlay(BoundPlay):
@@ -217,15 +294,19 @@ class RejectPlay(BoundPlay):
 def measure_dispute(chain: RoundChain) -> dict[str, Any]:
     """Measures all moves of a dispute of a claim with the largest leaves up to a conviction, and the end of a
     dispute in which nothing is proven. `defence` is the sum of the claimant's moves. `conviction` is the
-    sum of the opener's moves with the more expensive proof, against an auditor if that costs more."""
+    sum of the opener's moves with the more expensive proof, against an auditor if that costs more. `ordinary`
+    is the sum of all moves of both sides, to a conviction, for an ordinary step whose trace is served."""
     with chain.undone():
         selected = _play_dispute(SelectedPlay(chain, Case(1, 6)))
     gas = _play_dispute(DisputePlay(chain, Case(1, 6))) | measure_silence(chain)
     gas["proveSelected"] = selected["proveOperation"]
+    with chain.undone():
+        ordinary = _play_dispute(OrdinaryPlay(chain, Case(1, 6)))
     dearer = gas["disputeVote"] - gas["disputeClaim"] + max(0, gas["punishAuditor"] - gas["punishSolver"])
     proof = max(gas["proveOperation"], gas["proveSelected"])
     return {
         **gas,
+        "ordinary": sum(ordinary[name] for name in SERVED),
         "defence": sum(gas[name] for name in ("postClaimRoots", "postTrace", "showLeaves", "end")),
         "conviction": dearer
         + proof
