@@ -41,7 +41,7 @@ _described: dict[bytes, DecoderStep] = {}
 """By the root of the program."""
 
 
-# --- A decoder ----------------------------------------------------------------------------------------------
+# A decoder
 @lru_cache(maxsize=16)
 def get_decoder(model: DecoderConfig) -> Decoder:
     """The module, with its first weights. Do not change it."""
@@ -103,7 +103,7 @@ def init_parameters(model: DecoderConfig, seed: int) -> Tensor:
     return draw_weights(_describe_weights(model), seed)
 
 
-# --- A step -------------------------------------------------------------------------------------------------
+# A step
 @lru_cache(maxsize=32)
 def record_decoder(config: DecoderStep) -> RecordedStep:
     """The step, recorded, and known to this process from then on."""

@@ -73,8 +73,7 @@ abstract contract RoundDraws is RoundOpening {
         view
         returns (bool isLast, bool isMissing)
     {
-        // Never so: only rounds before a closed one are asked about, or those of a task that pauses.
-        if (!round.isClosed) return (false, false);
+        // It is closed: rounds before a closed one are asked about, and those of a task that pauses.
         isLast = round.lateFrom != 0 || block.number > round.closing + disputeBlocks;
         isMissing = !isLast && round.committed != 0 && round.phase != Phase.UNDONE;
     }

@@ -149,7 +149,7 @@ library Statements {
             mcopy(add(message, 0x20), vote, 0x40)
             mstore(add(message, 0x60), mload(add(vote, 0x80)))
             mcopy(add(message, 0x80), add(vote, 0xc0), 0x40)
-            mstore(add(message, 0xc0), auditor)
+            mstore(add(message, 0xc0), shr(96, shl(96, auditor)))
             mstore(add(message, 0xe0), mload(add(vote, 0x120)))
             mstore(add(message, 0x100), ownEndRoot)
             mstore(add(message, 0x120), salt)

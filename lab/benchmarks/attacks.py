@@ -125,7 +125,7 @@ def play_beside(folder: Path, limits: Limits, quick: bool) -> Iterator[Callable[
             process.wait()
 
 
-# --- The report ---------------------------------------------------------------------------------------------
+# The report
 def list_attacks(tallies: Sequence[Tally], chain: dict[str, Any], deal: Deal) -> list[dict[str, Any]]:
     """Returns one entry for each attack of a solver. An attack that changed nothing on chain counts as not
     played there."""

@@ -74,7 +74,7 @@ EXACT: dict[Operation, tuple[Callable[[Tensor], Tensor], Callable[..., None]]] =
 }
 
 
-# --- Functions over all float32 numbers ---------------------------------------------------------------------
+# Functions over all float32 numbers
 def sweep_functions(device: str, numbers: int = EVERY) -> dict[str, Any]:
     """Returns, by function, the worst error of the card's own function in units in the last place, the bound,
     and in how many numbers the card's exact function differs from the CPU's."""
@@ -116,7 +116,7 @@ def _count_differing(x: Tensor, kind: Operation) -> int:
     return int(is_other.sum())
 
 
-# --- Bounds -------------------------------------------------------------------------------------------------
+# Bounds
 def judge_bounds(device: str, shrink: int, models: tuple[str, ...]) -> dict[str, Any]:
     """Returns the elements that checker and referee judged, and those outside their bounds."""
     kinds = measure_kinds(0, shrink, device)
@@ -139,7 +139,7 @@ def judge_bounds(device: str, shrink: int, models: tuple[str, ...]) -> dict[str,
     }
 
 
-# --- Replays ------------------------------------------------------------------------------------------------
+# Replays
 Steps = Callable[[TrainingState, Any, Any], tuple[TrainingState, float]]
 
 
@@ -184,7 +184,7 @@ def _compare_bits(device: str, size: str, steps: int) -> dict[str, dict[str, int
     return found
 
 
-# --- A node's path ------------------------------------------------------------------------------------------
+# A node's path
 def read_example_limits() -> Limits:
     """Returns the limits that the example task compares its replays by."""
     with tempfile.TemporaryDirectory() as folder:
@@ -295,7 +295,7 @@ def _take_steps(runner: DeviceSteps, setting: Setting, steps: int) -> None:
     runner.end()
 
 
-# --- Speed --------------------------------------------------------------------------------------------------
+# Speed
 def compare_speed(device: str, size: str, steps: int, compiles: bool = True) -> dict[str, float]:
     """Returns tokens per second over those of compiled PyTorch with fused AdamW on the same device, as
     medians."""
@@ -354,7 +354,7 @@ def _finish(call: Call, device: str) -> Call:
     return run
 
 
-# --- The whole ----------------------------------------------------------------------------------------------
+# The whole
 def measure(device: str, parts: list[str], is_quick: bool) -> dict[str, Any]:
     """Returns the content of the report."""
     sizes = ("0.2M",) if is_quick else ("0.2M", "1M", "6M")

@@ -35,7 +35,7 @@ from touchstone.scripts.calibration.calibration_folder import Segment, Workplace
 from touchstone.scripts.calibration.measuring import make_starts
 from touchstone.whistleblower.step_judging import find_false_step
 
-# --- One phase of one model ---------------------------------------------------------------------------------
+# One phase of one model
 SAMPLE_SEED = 37
 """Chooses which pairs beyond the limits are judged step by step, if there are more than wanted."""
 
@@ -111,7 +111,7 @@ def judge_phase(track: Track, folder: Path, workers: Sequence[Worker], limits: L
     return found
 
 
-# --- Over segments ------------------------------------------------------------------------------------------
+# Over segments
 def _judge_segment(
     workplace: Workplace, names: Sequence[str], number: int, limits: Limits, found: Found
 ) -> list[Pair]:
@@ -140,7 +140,7 @@ def _is_finite(state: TrainingState) -> bool:
     return all(bool(torch.isfinite(vector).all()) for vector in state.vectors)
 
 
-# --- Step by step -------------------------------------------------------------------------------------------
+# Step by step
 def _judge_steps(
     track: Track,
     workplace: Workplace,
@@ -195,7 +195,7 @@ def _forget_steps(workplace: Workplace, segment: Segment) -> None:
         path.unlink()
 
 
-# --- The campaign -------------------------------------------------------------------------------------------
+# The campaign
 @dataclass(frozen=True)
 class Plan:
     """The machines that replay, the phases, the solvers that train each model (calibration, phases), and how
@@ -240,7 +240,7 @@ def calibrate(shape: str, solvers: int, folder: Path, workers: Sequence[Worker])
     return propose_from(measure_track(Track(shape, "calibration", 0, solvers), folder, workers, None))
 
 
-# --- The report ---------------------------------------------------------------------------------------------
+# The report
 def summarize(plan: Plan, models: dict[str, dict[str, Found]], limits: dict[str, Limits]) -> dict[str, Any]:
     """Returns the results so far, by phase and model."""
     return {

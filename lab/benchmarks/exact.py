@@ -109,7 +109,7 @@ QUICK = Plan(
 )
 
 
-# --- Equal bits ---------------------------------------------------------------------------------------------
+# Equal bits
 def compare_walks(plan: Plan, ways: Sequence[Way], folder: Path) -> dict[str, Any]:
     """Returns the compared steps, and those after which a way's bits differed from the first way's; replays
     of unstable phases, and those whose end differed from the first way's."""
@@ -183,7 +183,7 @@ def _list_differing(ways: Sequence[Way], jobs: Sequence[Walk], found: Sequence[D
                     yield f"{job.run.size} {way.name} from {job.start} step {n}"
 
 
-# --- The whole ----------------------------------------------------------------------------------------------
+# The whole
 def run(plan: Plan, pythons: tuple[str, ...], parts: Sequence[str]) -> dict[str, Any]:
     """Returns the content of the report."""
     ways = list_ways(pythons)

@@ -93,7 +93,7 @@ async def open_server(index: Path, live: Path, pace_s: float) -> AsyncIterator[S
         await process.wait()
 
 
-# --- Views --------------------------------------------------------------------------------------------------
+# Views
 async def go(page: Page, place: str) -> None:
     """Goes to a view by its address, as a link in the page does."""
     await page.evaluate("(place) => { location.hash = place; }", place)
@@ -175,7 +175,7 @@ async def measure(folder: Path, minutes: float, pace_s: float) -> Reading:
     return reading
 
 
-# --- Judging ------------------------------------------------------------------------------------------------
+# Judging
 def compare_memory(memory: list[tuple[float, float]]) -> tuple[float, float]:
     """Returns the mean MB of the second tenth of the measurements, and of the last."""
     tenth = max(1, len(memory) // 10)

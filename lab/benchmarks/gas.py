@@ -120,7 +120,7 @@ TARGETS = {
 }
 
 
-# --- Measuring ----------------------------------------------------------------------------------------------
+# Measuring
 @dataclass
 class Dearest:
     """The most expensive call of all."""

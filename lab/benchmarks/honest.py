@@ -100,7 +100,7 @@ def make_plan(is_short: bool) -> Plan:
     return Plan("honest", every, 1, {"small": 100, "demo": 6}, errors=60, wirings=15)
 
 
-# --- One configuration --------------------------------------------------------------------------------------
+# One configuration
 @dataclass(frozen=True)
 class Job:
     """The work of a worker. `traces` are files of steps, named by model and stage."""
@@ -149,7 +149,7 @@ def _parse(kinds: dict[str, dict[str, Any]]) -> dict[str, Seen]:
     return {name: Seen(**seen) for name, seen in kinds.items()}
 
 
-# --- The campaign -------------------------------------------------------------------------------------------
+# The campaign
 def save_steps(folder: Path, plan: Plan, data: bytes) -> list[str]:
     """Trains, and saves the steps that will be traced, one file each. Returns the file names, model by model;
     the stages of training alternate."""
@@ -211,7 +211,7 @@ def run_campaign(plan: Plan) -> dict[str, Any]:
     return {**summarize(results), "planted": summarize_lies(lies), "seconds": time.monotonic() - started}
 
 
-# --- The report ---------------------------------------------------------------------------------------------
+# The report
 def summarize(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Returns the results of all configurations. `kinds` counts single nodes and traces together. `variants`
     counts results from the same operands that differ in any bit, `distinct` configurations that differ in

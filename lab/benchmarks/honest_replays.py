@@ -102,7 +102,7 @@ def _identify(plan: Plan) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-# --- Measuring ----------------------------------------------------------------------------------------------
+# Measuring
 def _measure_tracks(plan: Plan, folder: Path, tracks: Sequence[Track]) -> None:
     """Writes a record for each track; states are deleted."""
     started = time.monotonic()
@@ -192,7 +192,7 @@ def _read_record(folder: Path, track: Track) -> list[dict[str, Any]]:
     return record
 
 
-# --- The report ---------------------------------------------------------------------------------------------
+# The report
 def summarize(plan: Plan, records: dict[Track, list[dict[str, Any]]]) -> dict[str, Any]:
     """Returns the results over all pairs of the campaign; `models` has them by model."""
     campaign = {track: record for track, record in records.items() if track.purpose == "campaign"}

@@ -103,7 +103,7 @@ SHORT = Play(
 )
 
 
-# --- The task -----------------------------------------------------------------------------------------------
+# The task
 def train_tokenizer(path: Path, texts: list[str], vocabulary: int) -> None:
     """Trains a byte-level BPE and writes it as tokenizer.json. Raises InvalidInput if `tokenizers` is not
     installed."""
@@ -199,7 +199,7 @@ def make_task(play: Play, folder: Path, clock: Clock) -> TaskFile:
     return read_task_file(folder / "task.toml")
 
 
-# --- The play -----------------------------------------------------------------------------------------------
+# The play
 def make_orders(show: Show, device: str) -> list[LargeOrder]:
     """Returns the order that each process is started with. Honest solvers train on `device`."""
     return [
@@ -295,7 +295,7 @@ async def play_task(
     }
 
 
-# --- What it came to ----------------------------------------------------------------------------------------
+# What it came to
 def judge(found: Json) -> dict[str, bool]:
     """Returns whether each aim was reached."""
     solvers = [name for name in found["peak_bytes"] if name == CHEAT or name.startswith("solver")]

@@ -86,7 +86,7 @@ def make_step(model: str, data: bytes) -> Step:
     return Step((weights, first, second), Batch(*batch), scalars)
 
 
-# --- Which nodes lie ----------------------------------------------------------------------------------------
+# Which nodes lie
 def list_parts(program: Program) -> dict[str, range]:
     """Returns the numbers of the nodes in each part of a step. The optimizer begins where the gradient is
     complete: the first tensor as long as W that a sum of squares reads."""
@@ -124,7 +124,7 @@ def lie(values: Tensor, how: str) -> None:
         values[tuple(int(i) for i in index)] *= 1.5
 
 
-# --- The claimant -------------------------------------------------------------------------------------------
+# The claimant
 @dataclass(frozen=True)
 class Claim:
     """A request to a claimant. `node` is the false one, or HONEST."""
@@ -184,7 +184,7 @@ def work(folder: Path, machine: Machine) -> None:
         print("done", flush=True)
 
 
-# --- The challenger -----------------------------------------------------------------------------------------
+# The challenger
 @dataclass
 class Shown:
     """A trace in a folder, with the bytes that were read of each buffer."""
@@ -251,7 +251,7 @@ def measure_model(model: str, machine: Machine, plan: "Plan") -> list[dict[str, 
     return cases
 
 
-# --- The campaign -------------------------------------------------------------------------------------------
+# The campaign
 @dataclass(frozen=True)
 class Plan:
     """The models to search, how claimants add (`machines.SUMS`), the most false nodes of a model, and the

@@ -57,7 +57,7 @@ FAULTS_AT_ONCE = 6
 QUICK_FAULTS = ("PRODUCT_SUM", "EXPONENTIAL", "GATHER", "COPY", "TOKENS", "SCALARS")
 
 
-# --- Gas of one proof ---------------------------------------------------------------------------------------
+# Gas of one proof
 def measure_sums(
     numeric_format: str = "float32", lengths: Sequence[int] = CHUNK_TERMS, hardfork: str = ""
 ) -> dict[str, dict[str, int]]:
@@ -133,7 +133,7 @@ def list_proofs(tree: TraceTree, chunk_terms: int) -> Iterator[OperationFault]:
         yield prove_operation(tree, number, (place * 7919) % tree.program.nodes[number].elements)
 
 
-# --- Whole disputes -----------------------------------------------------------------------------------------
+# Whole disputes
 def measure_faults(faults: list[str]) -> dict[str, Any]:
     """Plants each fault, and returns how the dispute about it ends."""
     started, endings = time.monotonic(), list[Ending]()

@@ -89,7 +89,7 @@ def _choose_count(operation: Operation, chance: random.Random) -> int:
     return chance.choice(LONG if chance.randrange(LONG_ONE_IN) == 0 else COUNTS)
 
 
-# --- Cases of exact programs --------------------------------------------------------------------------------
+# Cases of exact programs
 EXACT_KINDS = (*KINDS, "special", "any", "ties")
 """Kinds of operands. `special`: NaN, infinities, zeros and subnormal numbers among others; `any`: random
 patterns; `ties`: halfway between two results, or one place beside it."""
@@ -183,7 +183,7 @@ def _make_products(kind: str, terms_count: int, bits: int, draw: Draw) -> Terms:
     return [(*pair, *scales) for pair in pairs]
 
 
-# --- Both referees ------------------------------------------------------------------------------------------
+# Both referees
 async def _compare(cases: Iterable[Case], seed: int, log: Path) -> dict[str, Any]:
     verdicts: Counter[str] = Counter()
     differences: list[str] = []

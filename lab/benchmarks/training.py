@@ -63,7 +63,7 @@ QUICK = Plan(
 )
 
 
-# --- Parts ------------------------------------------------------------------------------------------------
+# Parts
 def measure_plain(plan: Plan) -> dict[str, Any]:
     """Returns `tokens_vs_plain` of float32 by model, and of every format."""
     found = {size: compare_plain(size, steps) for size, steps in plan.plain.items()}
@@ -142,7 +142,7 @@ COLUMNS = {"tokens_s": 1, "outer_s": 1, "outer_bytes": 1e6, "peak_bytes": 1e6, "
 ROUNDED_FROM = 1000
 
 
-# --- The page ---------------------------------------------------------------------------------------------
+# The page
 def format_page(report: dict[str, Any]) -> str:
     """Returns the figures of a report as Markdown: ratios, the runs behind them, and the machine."""
     machine = describe_kernels()

@@ -283,8 +283,7 @@ class Watch:
             return error.strerror or str(error)
         return ""
 
-    # --- Possible issues
-    # -------------------------------------------------------------------------------------
+    # Possible issues
     def _list_issues(self) -> Iterator[tuple[HealthIssue, str]]:
         of_chain = list(self._list_chain_issues())
         yield from of_chain

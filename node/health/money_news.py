@@ -122,7 +122,7 @@ class MoneyNews:
             return measure_pace(self.first, head)
         return Pace(head.number, BLOCK_S.get(chain.bounds.name))
 
-    # --- Rounds -----------------------------------------------------------------------------------------
+    # Rounds
     def _list_of_rounds(self, now: GameState, view: View, chain: GameChain, block: int) -> Iterator[str]:
         """Yields rounds that have changed since the last look, and those that a deadline may have decided."""
         seat, before, self.rounds = find_seat(now, view.account), self.rounds, dict(now.rounds)
@@ -145,7 +145,7 @@ class MoneyNews:
                         game_round.index, what, wei, self._find_pace(view, chain).show_wait(due)
                     )
 
-    # --- Settlements and ends --------------------------------------------------------------------------
+    # Settlements and ends
     def _list_of_account(self, game: LoggedGame, account: str) -> Iterator[str]:
         sums = game.money.find(account).sums
         for reason, line in ACCOUNT_LINES.items():

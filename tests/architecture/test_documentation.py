@@ -52,7 +52,7 @@ def test_untyped_functions_are_found() -> None:
     assert find_untyped(ast.parse(text)) == ["a", "b"]
 
 
-# --- Pages --------------------------------------------------------------------------------------------------
+# Pages
 LINE_CHARACTERS = 160
 
 

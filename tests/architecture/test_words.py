@@ -175,6 +175,14 @@ def test_no_contract_has_a_name_of_the_past() -> None:
     assert not {name: words for name, words in found.items() if words}
 
 
+def test_a_heading_is_no_banner() -> None:
+    """A heading says one thing; a file that needs a line of dashes to part it is two files."""
+    files = list_sources(*PRODUCT, "tools", "lab", "tests")
+    texts = {str(path): (ROOT / path).read_text() for path in files}
+    banner = re.compile(r"^ *# ?[-=*#]{3,}", re.M)
+    assert not [path for path, text in texts.items() if banner.search(text)]
+
+
 def test_names_of_parameters_and_attributes_are_read() -> None:
     text = "def act(party): return party.x.sentence\nact(wish=1)\nclass Desk: ...\n"
     assert find_past(list_names(ast.parse(text))) == ["Desk", "party", "sentence", "wish"]

@@ -51,7 +51,7 @@ FLIPS = 0.35
 """Share of signs that the noisy plan turns around."""
 
 
-# --- Plans --------------------------------------------------------------------------------------------------
+# Plans
 @dataclass
 class Knowledge:
     """What an adversary knows where it moves the state. towards: the signs that lower its objective's loss;
@@ -110,7 +110,7 @@ PLANS: dict[str, Plan] = {
 }
 
 
-# --- The honest run -----------------------------------------------------------------------------------------
+# The honest run
 @dataclass(frozen=True)
 class HonestRun:
     """The reference and how far honest machines part from it. losses: (poison, held-out) at each round's end,
@@ -157,7 +157,7 @@ def _audit_peers(course: Course, limits: Limits, states: list[TrainingState], st
                 yield audit(course, limits, start, course.train(start, CLAIMANT, shard, steps), shard)
 
 
-# --- The attack ---------------------------------------------------------------------------------------------
+# The attack
 @dataclass
 class Adversary:
     """One plan over the whole course."""
@@ -297,7 +297,7 @@ def find_first(moves: list[float], spread: float) -> int | None:
     return next((number for number, move in enumerate(moves, 1) if move > spread), None)
 
 
-# --- Everything ---------------------------------------------------------------------------------------------
+# Everything
 def run_adaptive(quick: bool) -> dict[str, object]:
     """Every plan over 5,000 steps (quick: 200); the "adaptive" field of the attack suite's report."""
     course = open_course(QUICK_STEPS if quick else FULL_STEPS)

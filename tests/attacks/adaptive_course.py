@@ -175,7 +175,7 @@ def calibrate(course: Course, starts: list[TrainingState]) -> Limits:
     return propose_limits(found)
 
 
-# --- Audits -------------------------------------------------------------------------------------------------
+# Audits
 @dataclass(frozen=True)
 class Audit:
     """One audited segment. excess: its worst element over the limits: above 1 is rejected. rms: the root of

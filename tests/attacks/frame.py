@@ -55,7 +55,7 @@ class Attack:
     saved: Saving = nothing
 
 
-# --- Steps --------------------------------------------------------------------------------------------------
+# Steps
 def take_step(
     state: TrainingState,
     spec: TrainingSpec,
@@ -105,7 +105,7 @@ def take_honest_step(
     return train_segment(state, spec, batches, inner_step, 1)[0]
 
 
-# --- What is no cheat ---------------------------------------------------------------------------------------
+# What is no cheat
 def list_honest_ends(
     state: TrainingState, spec: TrainingSpec, batches: GetBatch, inner_step: int, steps: int
 ) -> tuple[TrainingState, TrainingState]:
@@ -127,7 +127,7 @@ def is_equal(a: TrainingState, b: TrainingState) -> bool:
     return all(torch.equal(x, y) for x, y in pairs)
 
 
-# --- From steps to segments ---------------------------------------------------------------------------------
+# From steps to segments
 def every(step: Step) -> Train:
     """Each step of the segment is false."""
     return _choose(step, lambda place, steps: True)
@@ -201,7 +201,7 @@ def tuned(change: Callable[[TrainingSpec], TrainingSpec]) -> Step:
     return step
 
 
-# --- Places in the flat vector ------------------------------------------------------------------------------
+# Places in the flat vector
 def find_layer(spec: TrainingSpec, layer: int) -> list[slice]:
     """Where the matrices and gains of a layer lie."""
     prefix = f"model.layers.{layer}."

@@ -76,7 +76,7 @@ def end(start: TrainingState) -> TrainingState:
     return train_segment(start, SPEC, BATCHES, LENGTH, LENGTH)[0]
 
 
-# --- Data hashed through a string ---------------------------------------------------------------------------
+# Data hashed through a string
 def test_every_byte_of_the_data_counts() -> None:
     data = np.arange(5000, dtype=np.uint8)
     other = data.copy()
@@ -90,7 +90,7 @@ def test_every_byte_of_the_data_counts() -> None:
     assert dataset_root(data.tobytes()) != dataset_root(data.astype("<u2").tobytes())
 
 
-# --- A wrong cosine norm ------------------------------------------------------------------------------------
+# A wrong cosine norm
 def test_no_norm_hides_what_an_element_shows(end: TrainingState) -> None:
     longer = replace(end, weights=end.weights * 1.01)
     cosine = torch.nn.functional.cosine_similarity(longer.weights, end.weights, dim=0)
@@ -102,7 +102,7 @@ def test_no_norm_hides_what_an_element_shows(end: TrainingState) -> None:
     assert exceeds_limits(replace(end, weights=turned), end)
 
 
-# --- An optimizer that is not compared ----------------------------------------------------------------------
+# An optimizer that is not compared
 @pytest.mark.parametrize("name", ["first_moment", "second_moment"])
 def test_the_optimizer_s_state_is_compared(end: TrainingState, name: str) -> None:
     assert not exceeds_limits(end, end)
@@ -115,7 +115,7 @@ def test_the_optimizer_s_state_is_compared(end: TrainingState, name: str) -> Non
         exceeds_limits(replace(end, local_step=end.local_step + 1), end)
 
 
-# --- Hyperparameters from the prover ------------------------------------------------------------------------
+# Hyperparameters from the prover
 def test_no_hyperparameter_comes_from_the_prover() -> None:
     said = {field.name for kind in (ClaimFinished, BoundaryProof, StateHeader) for field in fields(kind)}
     chosen = {field.name for part in (AdamW(), SPEC.schedule) for field in fields(part)}
@@ -133,7 +133,7 @@ def test_no_hyperparameter_comes_from_the_prover() -> None:
     assert "spec.training" in inspect.getsource(audit_room.read_audit_task)
 
 
-# --- Samples ranked by the prover ---------------------------------------------------------------------------
+# Samples ranked by the prover
 def test_no_claim_moves_its_own_draw() -> None:
     assert list(inspect.signature(compute_round_seed).parameters) == ["domain", "round_number", "randomness"]
     drawn = ["seed", "slot", "draws", "segment_count"]
@@ -142,7 +142,7 @@ def test_no_claim_moves_its_own_draw() -> None:
     assert list(inspect.signature(draw_late).parameters) == late
 
 
-# --- Tiny updates -------------------------------------------------------------------------------------------
+# Tiny updates
 TINY = [attack for attack in STEPS if attack.number == "2"]
 
 
@@ -163,7 +163,7 @@ def test_the_scale_of_the_limits_is_the_replayer_s() -> None:
     assert parameters == ["claimed", "replayed", "learning_rate_sum", "limits"]
 
 
-# --- Hardware -----------------------------------------------------------------------------------------------
+# Hardware
 def test_the_limits_know_no_hardware() -> None:
     # Nothing that a claimant says of itself is part of a judgement: a class that is claimed gains nothing.
     for function in (judge_state, does_element_exceed):

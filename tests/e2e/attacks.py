@@ -37,7 +37,7 @@ LAST_BLOCKS = 3
 ListAttack = Callable[[View, int], Iterator[Duty[Member] | Wait]]
 
 
-# --- Disputes -----------------------------------------------------------------------------------------------
+# Disputes
 def list_openings(view: View, block: int, segments: Sequence[int]) -> Iterator[Duty[Member]]:
     """A dispute of each claim of round 0 in each of these segments."""
     mine = {(one.statement, one.segment) for one in list_mine(view)}
@@ -133,7 +133,7 @@ def list_false_proofs(view: View, block: int) -> Iterator[Duty[Member] | Wait]:
             yield ProveRight(dispute.name)
 
 
-# --- Contests -----------------------------------------------------------------------------------------------
+# Contests
 @dataclass(frozen=True)
 class Contest:
     """Contest a right root."""
@@ -175,7 +175,7 @@ def list_own_contests(view: View) -> list[InnerContest]:
     return [one for one in contests if one.contester == view.account and one.round == 0]
 
 
-# --- Attackers ----------------------------------------------------------------------------------------------
+# Attackers
 def make_attacker(list_attack: ListAttack) -> Part:
     """A solver that is honest in all else, and accuses nobody else."""
 

@@ -51,7 +51,7 @@ TASK, SUBMITTER = b"\1" * 32, "0x" + "11" * 20
 SOLVER = "0x" + "a" * 40
 
 
-# --- Money --------------------------------------------------------------------------------------------------
+# Money
 def test_what_came_and_went_is_what_the_wallet_has_more() -> None:
     """By column; what an account still has locked is not in its wallet."""
     reasons = (MoneyReason.ACCEPTED_CLAIM, MoneyReason.SLASH_SHARE, MoneyReason.MISSED_ROUND)
@@ -62,7 +62,7 @@ def test_what_came_and_went_is_what_the_wallet_has_more() -> None:
     assert list_burned({PotKind.ESCROW: 1, PotKind.STAKE: 2, PotKind.BOND: 4}) == {"lost": 6, "spent": 1}
 
 
-# --- Rounds -------------------------------------------------------------------------------------------------
+# Rounds
 def test_the_watch_keeps_rounds_that_the_chain_forgets() -> None:
     """A run of more than 16 rounds once counted the claims of its last epoch only."""
     kept = GameRound(0, Pool(), bytes(32), 0, 0)
@@ -75,7 +75,7 @@ def test_the_watch_keeps_rounds_that_the_chain_forgets() -> None:
     assert not watch.game.rounds and watch.rounds == {0: kept} and watch.pools == {0: kept.pool}
 
 
-# --- Verdict ------------------------------------------------------------------------------------------------
+# Verdict
 def make_report() -> dict[str, Any]:
     def party(name: str, role: str, change: int, **moved: int) -> dict[str, Any]:
         honest = name != CHEAT
@@ -164,7 +164,7 @@ def test_without_a_cheat_nobody_has_to_fall() -> None:
     assert find_wrong(report) == []
 
 
-# --- Options and sizes --------------------------------------------------------------------------------------
+# Options and sizes
 def test_options_choose_who_takes_part() -> None:
     usual, quick = parse([]), parse(["--quick", "--cheats", "none", "--rounds", "5"])
     assert (usual.rounds, usual.solvers, usual.verifiers, usual.whistleblowers) == (3, 3, 3, 3)
@@ -208,7 +208,7 @@ def test_a_falling_loss_has_shrinking_bars() -> None:
     assert bars == sorted(bars, reverse=True) and len({*bars}) == 3
 
 
-# --- Processes ----------------------------------------------------------------------------------------------
+# Processes
 async def test_a_party_that_fails_is_named_with_what_it_said(tmp_path: Path) -> None:
     folders = Folders(tmp_path / "demo")
     with folders.hold(), open_company(lambda name, message: None) as company:
@@ -263,7 +263,7 @@ def test_a_party_neither_reads_nor_lists_anothers_home(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stderr
 
 
-# --- Faults -------------------------------------------------------------------------------------------------
+# Faults
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_on_offer_leaves_the_limits_in_every_step(fault: str) -> None:
     """Late in the task as well: a cheat that errs without effect would be merged."""

@@ -128,7 +128,7 @@ def _check_metrics(solver: Gauge, verifier: Gauge) -> None:
     assert verifier.get("touchstone_seat_status", "verifier", "active") == 1
 
 
-# --- Money --------------------------------------------------------------------------------------------------
+# Money
 async def _check_money(world: World) -> None:
     """Everybody withdraws: each solver the pay of its claims, auditors together that of every draw. Nothing
     is lost, nothing burned."""

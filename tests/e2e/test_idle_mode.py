@@ -67,7 +67,7 @@ class SharedMachine:
             finally:
                 world.parties.pop(name)
 
-    # --- What the chain tells -------------------------------------------------------------------------------
+    # What the chain tells
     @property
     def submitter(self) -> Node:
         return self.world.parties["submitter"]

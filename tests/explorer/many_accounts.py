@@ -156,7 +156,7 @@ class ManyAccounts:
         self.block, self.events = block, []
         self.state.head_block = block - 1
 
-    # --- What happens ---------------------------------------------------------------------------------------
+    # What happens
     def play(self, rounds: int) -> Iterator[LogBatch]:
         """From the post to the root of the last of so many rounds."""
         yield from self._open()

@@ -117,7 +117,7 @@ async def open_asker(view: ChainView) -> AsyncIterator[Looking]:
         yield Looking(ReportAsker(view), client)
 
 
-# --- Who is asked -------------------------------------------------------------------------------------------
+# Who is asked
 async def test_a_solver_is_asked_once_its_round_is_closed_and_no_other_account_is(
     view: ChainView, stage: Stage
 ) -> None:
@@ -199,7 +199,7 @@ async def test_no_more_nodes_are_asked_at_once_than_a_few(
     assert len({one.account for one in ReportAsker(view).choose()}) == NODES_A_LOOK
 
 
-# --- What is kept -------------------------------------------------------------------------------------------
+# What is kept
 async def test_a_signed_report_is_kept_and_the_node_is_asked_no_more(
     view: ChainView, stage: Stage, tmp_path: Path
 ) -> None:
@@ -325,7 +325,7 @@ def test_a_claim_counts_in_the_mean_by_its_segments_whatever_its_report_says_of_
     assert losses["mean"] == pytest.approx((4 * 2.0 + 7.0) / 5) and losses["claims"] == 2
 
 
-# --- Auditors -----------------------------------------------------------------------------------------------
+# Auditors
 async def test_distances_of_an_audit_stand_beside_its_vote(view: ChainView, tmp_path: Path) -> None:
     """From the replay over the auditor's own server to the document of the page."""
     segment = make_stage().get_drawn().segment
@@ -353,7 +353,7 @@ async def test_distances_of_an_audit_stand_beside_its_vote(view: ChainView, tmp_
     assert [rank["reported"] for rank in slot["draws"][0]["ranks"][1:]] == [None, None]
 
 
-# --- Running ------------------------------------------------------------------------------------------------
+# Running
 async def test_where_nobody_is_to_be_asked_nobody_is(view: ChainView, stage: Stage) -> None:
     stage.peers[get_account(SOLVER)] = Peer(get_account(SOLVER), "https://127.0.0.1:1", bytes(32))
     await (asker := ReportAsker(view)).run(Asked.NOBODY)

@@ -115,7 +115,7 @@ def killed(tmp_path: Path) -> tuple[Path, list[int]]:
     return path, [int(word) for word in run_writer(WRITE_SOME_AND_DIE, path).split()]
 
 
-# --- Kills --------------------------------------------------------------------------------------------------
+# Kills
 def test_what_append_returned_for_survives_every_kill(tmp_path: Path) -> None:
     path, command = tmp_path / "journal", [sys.executable, "-c", PRELUDE + WRITE_ON]
     for life in range(8):
@@ -166,7 +166,7 @@ def test_a_database_that_was_copied_without_its_other_files_is_no_new_one(tmp_pa
     assert not copy.exists()
 
 
-# --- Parts that are gone ------------------------------------------------------------------------------------
+# Parts that are gone
 def test_a_cut_that_takes_a_record_which_was_whole_is_found(killed: tuple[Path, list[int]]) -> None:
     path, (*_, fourth) = killed
     os.truncate(find(path, "-wal"), fourth - 1)
@@ -279,7 +279,7 @@ def test_a_last_record_taken_while_the_last_number_was_behind_is_found(path: Pat
         read_rounds(path)
 
 
-# --- Damage -------------------------------------------------------------------------------------------------
+# Damage
 @pytest.mark.parametrize("suffix", ["", "-wal", "-last"])
 def test_a_flipped_bit_is_found_or_changes_nothing(killed: tuple[Path, list[int]], suffix: str) -> None:
     path, _ = killed
@@ -345,7 +345,7 @@ def test_a_truncated_database_is_found(path: Path) -> None:
             read_rounds(path)
 
 
-# --- Disks that refuse --------------------------------------------------------------------------------------
+# Disks that refuse
 def test_a_full_disk_leaves_nothing_of_the_record(path: Path) -> None:
     big = b"c" * 32
     with Journal(path, RECORDS) as journal:

@@ -45,7 +45,7 @@ class Trickle:
         return response
 
 
-# --- Where a URL leads --------------------------------------------------------------------------------------
+# Where a URL leads
 @pytest.mark.parametrize(
     "address",
     [
@@ -81,7 +81,7 @@ def test_public_addresses_are_still_public() -> None:
         assert is_public(address)
 
 
-# --- What a storage does to who reads -----------------------------------------------------------------------
+# What a storage does to who reads
 async def test_a_storage_that_trickles_is_given_up_long_before_the_time_for_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

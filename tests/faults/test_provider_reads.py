@@ -241,7 +241,7 @@ async def test_provider_that_is_stuck_or_tells_of_blocks_to_come_is_left_aside(n
                 await connection.close()
 
 
-# --- Several endpoints --------------------------------------------------------------------------------------
+# Several endpoints
 @asynccontextmanager
 async def open_both(net: TestChain, fault: Fault) -> AsyncIterator[Connection]:
     """An endpoint that misbehaves is named first, and one that is right."""

@@ -41,7 +41,7 @@ async def try_to_see(scene: Scene, account: str, url: str = URL) -> Reach | None
         return None
 
 
-# --- Searching ----------------------------------------------------------------------------------------------
+# Searching
 @pytest.mark.parametrize("is_member", [False, True])
 async def test_a_name_that_leads_elsewhere_each_minute_searches_no_network(
     is_member: bool, monkeypatch: pytest.MonkeyPatch
@@ -90,7 +90,7 @@ def test_the_own_address_is_found_without_sending_anything() -> None:
     assert reachability_probe.find_source("127.0.0.1") == "127.0.0.1"
 
 
-# --- Taking the looks of others -----------------------------------------------------------------------------
+# Taking the looks of others
 async def test_who_announces_a_members_address_takes_no_look_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four accounts that cost nothing asked each node about the member's address once a minute, and the
     member's own doctor heard from all of them: not now."""
@@ -141,7 +141,7 @@ async def test_all_addresses_of_a_network_of_version_6_count_as_one(monkeypatch:
     assert len(tried) == reachability_probe.ADDRESS_BURST
 
 
-# --- Working ------------------------------------------------------------------------------------------------
+# Working
 async def test_a_server_cannot_choose_an_older_tls(tmp_path: Path) -> None:
     """There it also chooses the numbers of the key exchange: 10,000 bits hold up the thread of a node for a
     second, and a stranger may ask every two."""

@@ -55,7 +55,7 @@ def is_untouched(party: Party) -> bool:
     return not any(path.is_file() for path in party.store.folder.rglob("*") if path.name != LOCK_NAME)
 
 
-# --- a peer dies ------------------------------------------------------------------------------------------
+# A peer dies
 
 
 def start_server(folder: Path, port: int, stall_bytes: int) -> subprocess.Popen[str]:
@@ -162,7 +162,7 @@ async def test_silent_peers_keep_no_request_from_others(
     assert set(asked.values()) == {each}, "no peer has more than its own"
 
 
-# --- a peer lies ------------------------------------------------------------------------------------------
+# A peer lies
 
 
 @pytest.mark.parametrize("other", ["TLS 1.2", "ffdhe8192"])
@@ -350,7 +350,7 @@ async def test_a_strangers_reason_cannot_write_to_the_terminal(solver: Party, au
     assert handler.calls == 1
 
 
-# --- a peer attacks ---------------------------------------------------------------------------------------
+# A peer attacks
 
 
 @pytest.mark.parametrize(

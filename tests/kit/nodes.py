@@ -66,7 +66,7 @@ def get_corpus() -> Corpus:
     return open_corpus(make_dataset(), get_spec().training)
 
 
-# --- The chain ----------------------------------------------------------------------------------------------
+# The chain
 class FakeChain:
     """Takes every call and writes it down: what the chain makes of it is said by the test. item_gas: of each
     item in a call's lists."""
@@ -108,7 +108,7 @@ class _FakeContract:
         return send
 
 
-# --- What it has heard --------------------------------------------------------------------------------------
+# What it has heard
 @dataclass
 class Told:
     """What a test says of audits, beside the records of the node. starts: wrong boundaries 0, by slot;
@@ -174,7 +174,7 @@ async def _wait_for_ever() -> AsyncIterator[Any]:
     yield
 
 
-# --- The node -----------------------------------------------------------------------------------------------
+# The node
 @contextmanager
 def open_joined(
     home: Path,
@@ -238,7 +238,7 @@ def change_spec(node: Member, spec: TaskSpec) -> None:
     node.joined = replace(node.task, spec=spec)
 
 
-# --- A view alone -------------------------------------------------------------------------------------------
+# A view alone
 class NoJournal:
     """Takes every record, and has none."""
 

@@ -89,7 +89,7 @@ class AnsweringTwin(Twin):
         self.__dict__.setdefault("shown", {})[claim.root] = claim
         return claim
 
-    # --- Statements -------------------------------------------------------------------------------------
+    # Statements
     def _vote(self, ref: StatementRef, word: VoteWord, leaf: int = 0) -> tuple[Any, Any, Member]:
         """As of a twin, of the states behind the claim."""
         vote, (_, _, _, seal_salt), auditor = super()._vote(ref, word, leaf)
@@ -124,7 +124,7 @@ class AnsweringTwin(Twin):
         said = _plain((header, header, claim.solver, salt, seal_salt, SHOWN, NO_LEAF, 0, ()))
         return "Queries", "answerQuery", self.task, question, said
 
-    # --- Inside a dispute -------------------------------------------------------------------------------
+    # Inside a dispute
     def defend(self, dispute: RunningDispute) -> Sent:
         """The claimant's first answer: the roots along the segment."""
         name, ref = self.ids[dispute.number], dispute.statement

@@ -56,7 +56,7 @@ class RoundChain:
         }
         self._events = {e.digest: e for some in self.entries.values() for e in some if e.kind == "event"}
 
-    # --- Deploying ------------------------------------------------------------------------------------------
+    # Deploying
     def _deploy(self) -> dict[str, str]:
         token = self._create(load_bytecode("DevToken"))
         nonce = int(self.ask(("eth_getTransactionCount", [self.owner, "latest"]))[0], 16)
@@ -71,7 +71,7 @@ class RoundChain:
     def _create(self, code: bytes) -> str:
         return str(self._mine({"from": self.owner, "data": "0x" + code.hex()})["contractAddress"])
 
-    # --- Calling --------------------------------------------------------------------------------------------
+    # Calling
     def _mine(self, transaction: dict[str, str]) -> dict[str, Any]:
         name = self.ask(("eth_sendTransaction", [{"gas": hex(GAS), **transaction}]))[0]
         self.ask(("evm_mine", []))
@@ -151,7 +151,7 @@ class RoundChain:
         values = decode([parameter.kind for parameter in outputs], bytes.fromhex(answer[2:]))
         return values[0] if len(values) == 1 else values
 
-    # --- Blocks ---------------------------------------------------------------------------------------------
+    # Blocks
     def get_block(self) -> int:
         """The latest block's number: the next transaction is in the one after it."""
         return int(self.ask(("eth_blockNumber", []))[0], 16)

@@ -58,7 +58,7 @@ class ChainSimulation(FaultySimulation):
     twin: AnsweringTwin = field(kw_only=True)
     silent: SilentAct | None = field(default=None, kw_only=True)
 
-    # --- Calls ------------------------------------------------------------------------------------------
+    # Calls
     def send(self, call: GameCall, sender: str, is_funded: bool = True) -> None:
         needed = get_needed_wei(call) if is_funded else 0
         self.twin.chain.mine_to(self.block - 1)
@@ -115,7 +115,7 @@ class ChainSimulation(FaultySimulation):
             self.twin.defend(dispute)
             self.block = self.twin.get_block()
 
-    # --- What is true -----------------------------------------------------------------------------------
+    # What is true
     def is_right(self, index: int) -> bool:
         game_round = self.state.rounds[index]
         return game_round.root == self.twin.make_root(make_right_root(game_round, game_round.merged))
@@ -132,7 +132,7 @@ class ChainSimulation(FaultySimulation):
         ask = self.state.queries.get(call.query) if isinstance(call, calls.AnswerQuery) else None
         return ask is not None and ask.word != VoteWord.ACCEPT
 
-    # --- Silence ----------------------------------------------------------------------------------------
+    # Silence
     def _play_call(self, sender: str, call: GameCall) -> None:
         one = self.silent
         if one is not None and sender == one.party and self._count_acts(sender) == one.count:

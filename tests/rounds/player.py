@@ -95,7 +95,7 @@ class Player:
             block + 1 if following is None else max(block + 1, min(following - 1, block + 400))
         )
 
-    # --- Useful moves ---------------------------------------------------------------------------------------
+    # Useful moves
     def _upkeep(self) -> bool:
         listed = list_upkeep(self.twin.state, self.twin.get_block())
         due = [call for call in listed if not isinstance(call, self.left_out)]
@@ -188,7 +188,7 @@ class Player:
         root = self.twin.make_root(waiting.index, merged, waiting.fallen)
         return self.do(calls.PostRoot(waiting.index, merged, root, signers)) is None
 
-    # --- Others ---------------------------------------------------------------------------------------------
+    # Others
     def _members(self) -> bool:
         state = self.twin.state
         name = self.dice.choice([*self.solvers, *self.auditors, "submitter"])

@@ -122,7 +122,7 @@ class Proofs:
         self.claims = self._commit()
         self._wait(lambda: self.twin.state.rounds[0].seed is not None)
 
-    # --- Playing --------------------------------------------------------------------------------------------
+    # Playing
     def _join(self, solvers: list[str], auditors: list[str]) -> None:
         for names, role, wei in (
             (solvers, SeatRole.SOLVER, AMOUNTS.solver_stake),
@@ -164,7 +164,7 @@ class Proofs:
     def _member(self, account: str) -> Solver:
         return next(one for one in self.twin.parties.values() if one.address == account)
 
-    # --- Statements -----------------------------------------------------------------------------------------
+    # Statements
     def make_vote(
         self, slot: int, word: VoteWord, leaf: int = 0, *, by: str = "auditor 0", **lies: Any
     ) -> KnownVote:
@@ -203,7 +203,7 @@ class Proofs:
         vote = Vote(*where, *ends, word, leaf)  # type: ignore[arg-type]
         return auditor, vote, VoteOpening(vote, own, claim.salts[segment + 1], own, salt)
 
-    # --- The prover -----------------------------------------------------------------------------------------
+    # The prover
     @contextmanager
     def open_prover(self, told: Told, by: str = "prover") -> Iterator[tuple[Member, list[Sent]]]:
         """The node of the member that proves, and what came of its transactions."""

@@ -97,7 +97,7 @@ class Twin(ContractCalls):
         task = next(bytes(values["task"]) for _, name, values in sent.events if name == "TaskPosted")
         return task, hash_words("touchstone.outer", make_word("W"), make_word("zero"))
 
-    # --- One call to both -----------------------------------------------------------------------------------
+    # One call to both
     def _send(self, call: GameCall, party: Party) -> Sent | None:
         """None where the call cannot even be written down for the chain."""
         made = self.write(call)
@@ -195,7 +195,7 @@ class Twin(ContractCalls):
         clock = self.chain.read("Disputes", "disputeOf", self.task, self.ids[call.dispute])[1]
         return self.get_block() <= int(clock)
 
-    # --- Comparing states -----------------------------------------------------------------------------------
+    # Comparing states
     def check(self) -> None:
         """Money, seats and rounds of the contracts are the machine's."""
         block = self.chain.get_block()

@@ -77,7 +77,7 @@ class Operators:
         assert self.count_sent(name) == before
         return lines
 
-    # --- Without a command ----------------------------------------------------------------------------------
+    # Without a command
     def act(self, name: str, do: Callable[[GameChain], Awaitable[Answer]]) -> Answer:
         """Do something on the chain as an operator."""
 

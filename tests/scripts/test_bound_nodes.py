@@ -38,7 +38,7 @@ STATEMENT = StatementRef(round=0, slot=0)
 Change = Callable[[Any], Any]
 
 
-# --- A bond that is left ------------------------------------------------------------------------------------
+# A bond that is left
 OPEN: dict[str, Change] = {
     "ask": lambda account: {"queries": {3: OpenQuery(3, STATEMENT, 1, VoteWord.ACCEPT, 0, account, 99)}},
     "dispute": lambda account: {"disputes": {3: RunningDispute(3, STATEMENT, 1, account, 99)}},

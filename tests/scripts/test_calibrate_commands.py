@@ -59,7 +59,7 @@ def profile(spec: TaskSpec, dataset: bytes, tmp_path_factory: pytest.TempPathFac
         return measure(folder, spec, dataset, start, list_segments(spec, 8), OPERATOR, lambda line: None)
 
 
-# --- Measuring ----------------------------------------------------------------------------------------------
+# Measuring
 def test_measure_describes_the_task_and_both_configurations(profile: Profile, spec: TaskSpec) -> None:
     assert profile.subject == compute_subject(spec) and profile.operator == OPERATOR
     assert len(profile.configurations) == 2 and profile.segments == 8

@@ -317,7 +317,7 @@ async def test_a_running_clock_makes_the_blocks_alone(
     assert await net.anvil("anvil_getAutomine") is False
 
 
-# --- Parties that are gone ----------------------------------------------------------------------------------
+# Parties that are gone
 async def test_a_party_that_is_gone_and_has_no_seat_is_not_waited_for(
     net: Net, parties: tuple[Party, Party], clock: DevnetClock
 ) -> None:

@@ -49,7 +49,7 @@ def open_chain(chain: WorldChain, monkeypatch: pytest.MonkeyPatch) -> GameChain:
     return use(chain, monkeypatch, task_ending, sending)
 
 
-# --- Close --------------------------------------------------------------------------------------------------
+# Close
 @pytest.mark.parametrize("account", ["operator", SUBMITTER])
 async def test_a_task_that_is_over_is_settled_paid_out_and_closed(
     monkeypatch: pytest.MonkeyPatch, account: str
@@ -91,7 +91,7 @@ async def test_a_task_that_is_over_but_not_settled_has_nothing_to_halt(
     assert "until block" in str(refused.value.actual) and "halt" not in refused.value.remedy
 
 
-# --- Halt ---------------------------------------------------------------------------------------------------
+# Halt
 async def test_a_task_is_halted_once_by_its_submitter_who_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be taken back."""
     world, unsure, sure = make_quiet_world(), Terminal(), Terminal(is_agreed=True)

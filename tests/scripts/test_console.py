@@ -168,7 +168,7 @@ def test_every_schema_is_of_a_command() -> None:
     assert {path.name for path in SCHEMAS.iterdir()} == known
 
 
-# --- What is on standard output -----------------------------------------------------------------------------
+# What is on standard output
 def act_with(monkeypatch: pytest.MonkeyPatch, act: Callable[..., object]) -> None:
     """`status` does this instead."""
     monkeypatch.setattr(COMMANDS["status"], "callback", act)
@@ -239,7 +239,7 @@ def test_a_command_that_has_told_and_then_fails_writes_no_second_object(
     assert capsys.readouterr().out == '{"text": "a"}\n'
 
 
-# --- Real documents -----------------------------------------------------------------------------------------
+# Real documents
 def run(capsys: Capture, words: str, *arguments: str | Path) -> dict[str, object]:
     capsys.readouterr()
     assert main([*words.split(), *map(str, arguments), "--json"]) == 0

@@ -121,7 +121,7 @@ def test_a_folder_that_is_no_home_has_one_fault(tmp_path: Path, capsys: Capture)
     assert found["faults"] == 1 and found["checks"][0]["error"]["what"] == "this folder is no home"
 
 
-# --- The chain ----------------------------------------------------------------------------------------------
+# The chain
 def test_a_wrong_chain_id(home: Path, network: Network, tmp_path: Path) -> None:
     path = tmp_path / "1.json"
     path.write_text(json.dumps({**json.loads(network.deployment.read_text()), "chainId": 1}))
@@ -237,7 +237,7 @@ def test_without_any_sound_endpoint_the_chain_is_not_tested(home: Path) -> None:
         get_view(make_patient(home, sound_urls=[]), CHAIN)
 
 
-# --- What chain and deployment ask --------------------------------------------------------------------------
+# What chain and deployment ask
 def test_bounds_that_are_not_the_deployments(home: Path) -> None:
     assert get_view(make_patient(home), CHAIN, LIMITS) == "local, as the deployment's"
     edit_config(home, "preset", "12s")
@@ -383,7 +383,7 @@ def test_a_seat_below_its_stake(operators: Operators, monkeypatch: pytest.Monkey
     assert "less at stake" in fault.what and f"verifier 0 of 0x{task[:12]}" in fault.where
 
 
-# --- The home -----------------------------------------------------------------------------------------------
+# The home
 def test_a_home_that_cannot_be_written(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "written" in get_view(make_patient(home), home_checks.check_writing)
     assert not list(home.glob(".doctor-*"))
@@ -420,7 +420,7 @@ def test_a_disk_below_need(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "too little room" in fault.what and fault.actual == "900 MB free"
 
 
-# --- The endpoint -------------------------------------------------------------------------------------------
+# The endpoint
 def test_a_port_that_is_taken(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -450,7 +450,7 @@ def test_an_endpoint_that_peers_cannot_reach(home: Path) -> None:
     assert "peers cannot reach" in fault.what and "refused" in str(fault.actual).lower()
 
 
-# --- The machine --------------------------------------------------------------------------------------------
+# The machine
 def test_a_changed_torch(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotTested):
         get_view(make_patient(home), machine_checks.check_versions)

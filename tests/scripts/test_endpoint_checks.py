@@ -46,7 +46,7 @@ from touchstone.scripts.network.devnet import claim_port
 URL = "https://node.example:8443"
 
 
-# --- Real nodes ---------------------------------------------------------------------------------------------
+# Real nodes
 @asynccontextmanager
 async def run_node(operators: Operators, name: str, **changes: Any) -> AsyncIterator[Node]:
     """A node of the home that follows no task, once it has read the chain up to its own announcement."""
@@ -238,7 +238,7 @@ def test_what_was_not_announced_yet_is_not_asked_about(operators: Operators) -> 
     assert "a free port at each start" in why()
 
 
-# --- What is made of answers --------------------------------------------------------------------------------
+# What is made of answers
 def see(*answers: Reach | None) -> list[SeenBy]:
     return [
         SeenBy(f"peer {number}", answer, "not tested: down" if answer is None else answer.value)
@@ -295,7 +295,7 @@ async def test_an_answer_about_another_announcement_or_without_a_look_counts_for
     assert found.reach is reach and words in str(found)
 
 
-# --- Who is asked -------------------------------------------------------------------------------------------
+# Who is asked
 TASK = b"t" * 32
 
 

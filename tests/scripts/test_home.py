@@ -152,7 +152,7 @@ def test_an_unknown_key_is_told_the_nearest(tmp_path: Path, text: str, nearest: 
     assert str(error.value.expected).endswith(f"; the nearest is {nearest}")
 
 
-# --- The environment ----------------------------------------------------------------------------------------
+# The environment
 def test_a_variable_stands_in_the_place_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / CONFIG_FILE).write_text(WHOLE + "threads=1")
     overrides = {

@@ -120,7 +120,7 @@ def test_no_model_steers_a_terminal() -> None:
     assert show_text("a\x1b[2Jb\n\tc\x00") == "a\N{REPLACEMENT CHARACTER}[2Jb\n\tc\N{REPLACEMENT CHARACTER}"
 
 
-# --- A replay without a seat --------------------------------------------------------------------------------
+# A replay without a seat
 @pytest.mark.parametrize("word", [VoteWord.ACCEPT, VoteWord.REJECT_START, VoteWord.REJECT_STATE])
 def test_the_exit_status_tells_what_a_replay_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: VoteWord

@@ -33,7 +33,7 @@ def write(folder: Path, table: str, seed: str = "initial_seed = 1\n") -> Path:
     return folder / "task.toml"
 
 
-# --- Sizes --------------------------------------------------------------------------------------------------
+# Sizes
 @pytest.mark.parametrize("model", [
     MODEL, replace(MODEL, tied=True), replace(MODEL, kv_head_count=2), replace(MODEL, layer_count=3),
 ])  # fmt: skip
@@ -85,7 +85,7 @@ def test_a_number_of_terms_is_one_of_three(tmp_path: Path) -> None:
             read_task_file(path)
 
 
-# --- A recorded step ----------------------------------------------------------------------------------------
+# A recorded step
 def write_step(folder: Path, table: str = 'step = "start"', seed: str = "") -> Path:
     """A task file beside the folder of a recorded step."""
     save_step(make_files(), folder / "start")

@@ -148,7 +148,7 @@ def test_a_task_ends_and_its_escrow_comes_back(operators: Operators) -> None:
         assert operators.read_wallet(name) == WEALTH_WEI
 
 
-# --- Waiting ------------------------------------------------------------------------------------------------
+# Waiting
 class Enough(Exception):
     """The test has seen what it waits for."""
 
@@ -181,7 +181,7 @@ async def test_what_is_waited_for_is_said_once_and_again_when_it_changes(
     assert "a question on round 0" in second and not chain.sent
 
 
-# --- Lost answers -------------------------------------------------------------------------------------------
+# Lost answers
 @pytest.mark.parametrize("is_back", [True, False])
 def test_a_lost_answer_sends_nothing_twice_and_is_told_where_the_endpoint_stays_silent(
     operators: Operators, is_back: bool
@@ -221,7 +221,7 @@ def test_a_lost_answer_sends_nothing_twice_and_is_told_where_the_endpoint_stays_
             operators.act(name, add)
 
 
-# --- Beside a node ------------------------------------------------------------------------------------------
+# Beside a node
 def test_what_a_running_node_has_sent_is_left_to_it(
     operators: Operators, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,7 +51,7 @@ def leave_verifier(operators: Operators, *, is_paid_out: bool = True) -> str:
     return task
 
 
-# --- Who asks -----------------------------------------------------------------------------------------------
+# Who asks
 def fold_seats(*names: str) -> Seated:
     """What happens to seat 7 of a task, in turn: who joins it, or an event."""
     seated = Seated()
@@ -87,7 +87,7 @@ def test_an_old_conviction_does_not_count_after_a_seat_that_was_agreed_on_since(
     assert fold_seats(*seats, "SeatConvicted", "SeatFreed").is_convicted(ACCOUNT, TASK)
 
 
-# --- What hides a seat --------------------------------------------------------------------------------------
+# What hides a seat
 def test_a_seat_that_a_lagging_nodes_events_hide_is_not_given_up(
     operators: Operators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +198,7 @@ def test_a_task_whose_id_starts_alike_keeps_no_node_from_its_seat(operators: Ope
         task_names.find_own_game(state, f"0x{task[:12]}")
 
 
-# --- What was left stays left -------------------------------------------------------------------------------
+# What was left stays left
 def test_a_note_that_cannot_be_read_locks_no_stake(operators: Operators) -> None:
     """It counted as empty: the stake was locked again."""
     task = leave_verifier(operators)

@@ -50,7 +50,7 @@ from touchstone.scripts.tasks.task_sizes import compute_disk_bytes
 from touchstone.scripts.touchstone import main
 
 
-# --- What a seat takes of the machine -----------------------------------------------------------------------
+# What a seat takes of the machine
 @dataclass(frozen=True)
 class Posted:
     """A task that a submitter's node serves."""
@@ -280,7 +280,7 @@ def test_a_node_takes_its_nice_level_and_its_machine_from_options_then_from_its_
         assert (uses[0].idle_s, uses[0].cores) == (900, 0.5)
 
 
-# --- While somebody uses the machine ------------------------------------------------------------------------
+# While somebody uses the machine
 def test_a_node_is_told_what_is_seen_of_its_machine_and_its_operator_what_that_costs(
     operators: Operators, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

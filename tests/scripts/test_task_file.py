@@ -327,7 +327,7 @@ def test_disk_counts_what_is_whole_and_a_start_of_each_that_can_be_asked_about(
     assert compute_disk_bytes(one, count, 0) < whole
 
 
-# --- Packed datasets ----------------------------------------------------------------------------------------
+# Packed datasets
 def pack_words(folder: Path) -> DatasetNote:
     """The folder `packed`, of two bytes a token."""
     (folder / "words.txt").write_text("the quick ing er ly ed " * 20_000)

@@ -116,7 +116,7 @@ def use(chain: WorldChain, monkeypatch: pytest.MonkeyPatch, *modules: Any) -> Ga
     return cast(GameChain, chain)
 
 
-# --- Dues ---------------------------------------------------------------------------------------------------
+# Dues
 async def test_all_that_is_due_is_sent_settlements_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a seat that has settled is paid out."""
     chain = WorldChain(play_over())
@@ -148,7 +148,7 @@ async def test_what_a_running_node_sends_first_stops_nothing(monkeypatch: pytest
     assert chain.sent == quiet.sent and not chain.world.state.seats
 
 
-# --- Sending ------------------------------------------------------------------------------------------------
+# Sending
 @pytest.mark.parametrize("is_lost", [True, False])
 async def test_a_lost_answer_tells_to_look_before_anything_is_repeated(is_lost: bool) -> None:
     """A chain that has answered has taken nothing: then its own remedy stands alone."""
@@ -204,7 +204,7 @@ async def test_who_has_no_coin_for_gas_is_refused(coin_wei: int) -> None:
         await require_coin(chain, "operator")
 
 
-# --- Asking -------------------------------------------------------------------------------------------------
+# Asking
 def test_nothing_is_done_against_the_will_of_the_operator_or_beside_its_node(tmp_path: Path) -> None:
     """A home whose journal is open has a node: what is stuck of its calls is left to it."""
     said, asked = list[str](), list[str]()

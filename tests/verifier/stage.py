@@ -86,7 +86,7 @@ def get_account(seed: int) -> str:
     return make_key(seed).address.lower()
 
 
-# --- The claim ----------------------------------------------------------------------------------------------
+# The claim
 @dataclass(frozen=True)
 class Twist:
     """What is wrong in a claim. boundary: from which boundary on its states are of something else; element,
@@ -204,7 +204,7 @@ def train_claim(beacon: bytes, shard: int, twist: Twist, spec: TaskSpec = TINY) 
     return Claim(get_account(SOLVER), tuple(states), tuple(headers), bytes(delta), carried)
 
 
-# --- The chain ----------------------------------------------------------------------------------------------
+# The chain
 def make_stage(
     twist: Twist = HONEST,
     *,
@@ -313,7 +313,7 @@ def measure_waited_s() -> float:
     return waited_ns / 1e9
 
 
-# --- Nodes --------------------------------------------------------------------------------------------------
+# Nodes
 @dataclass
 class KnownModels:
     """The model that round 0 starts from, in the store of a node."""

@@ -181,7 +181,7 @@ def choose_domain(monkeypatch: pytest.MonkeyPatch, number: int) -> Stage:
     return make_stage()
 
 
-# --- Not served ---------------------------------------------------------------------------------------------
+# Not served
 async def test_who_serves_nothing_is_unserved_after_two_thirds_of_the_time(tmp_path: Path) -> None:
     stage = make_stage()
     drawn, begun = stage.get_drawn(), stage.head
@@ -369,7 +369,7 @@ async def test_a_solver_that_was_restarted_is_told_the_seal_again(tmp_path: Path
     assert vote is not None and vote.word == VoteWord.REJECT_STATE and restarts == [1]
 
 
-# --- Killed -------------------------------------------------------------------------------------------------
+# Killed
 class Killed(BaseException):
     """As if the process had ended here."""
 

@@ -95,7 +95,7 @@ def get_last_sent(node: Member) -> Any:
     return get_sent(node)[-1]
 
 
-# --- Which root ---------------------------------------------------------------------------------------------
+# Which root
 @pytest.mark.parametrize("is_right", [True, False])
 async def test_a_root_is_merged_first_and_contested_where_that_comes_to_another(
     tmp_path: Path, is_right: bool
@@ -148,7 +148,7 @@ async def test_a_contest_that_is_sent_again_is_the_same_one(tmp_path: Path) -> N
         assert first == second == ("game.contest", (TASK, 0, limit_wei, salt))
 
 
-# --- Moves --------------------------------------------------------------------------------------------------
+# Moves
 @pytest.mark.parametrize("child", [0, 1, None])
 async def test_the_contester_names_the_first_node_that_its_own_tree_lacks(
     tmp_path: Path, child: int | None

@@ -61,7 +61,7 @@ def list_suspected(node: Member, *votes: KnownVote, excess_leaf: int | None) -> 
     return list(list_suspected_faults(node.get_view(), 0))
 
 
-# --- Whom -------------------------------------------------------------------------------------------------
+# Whom
 def test_a_replay_accuses_the_claim_and_who_came_to_its_end_or_else_who_rejects_it(tmp_path: Path) -> None:
     """An end that is the claim's or this node's own is no lie of the auditor."""
     follower, honest, hidden = make_vote(end=END), make_vote(rank=1, end=OWN), make_vote(rank=2)
@@ -130,7 +130,7 @@ def test_whistleblowers_look_at_who_accepted_a_claim_that_was_convicted(
         assert list(list_suspected_faults(node.get_view(), 0)) == expected
 
 
-# --- Judging ----------------------------------------------------------------------------------------------
+# Judging
 @pytest.mark.parametrize("beyond", [None, 1])
 async def test_a_claim_whose_every_step_lies_inside_the_limits_is_drift(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int | None
@@ -177,7 +177,7 @@ async def test_who_shows_no_steps_is_disputed_after_a_share_of_the_time(
         assert node.rooms.tools.cases.cases[CLAIMED].step == NO_STEP
 
 
-# --- Opening ----------------------------------------------------------------------------------------------
+# Opening
 def make_case(step: int = 1) -> DisputePlanned:
     return DisputePlanned(TASK, *list_fields(CLAIMED), step, b"", b"", b"c" * 32)
 

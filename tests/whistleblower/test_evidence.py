@@ -53,7 +53,7 @@ class EvidenceRequests:
         return send
 
 
-# --- Sending ------------------------------------------------------------------------------------------------
+# Sending
 @pytest.mark.parametrize(
     ("spare_blocks", "is_sealed_anew"), [(None, True), (EXPIRY_BLOCKS, True), (EXPIRY_BLOCKS + 1, False)]
 )
@@ -75,7 +75,7 @@ async def test_a_proof_is_sealed_before_it_is_shown(
         assert handler.sent == [*sealed, ("prove_no_leaf", (TASK, form))]
 
 
-# --- Finding ------------------------------------------------------------------------------------------------
+# Finding
 def list_found(node: Member, *votes: KnownVote, seals: tuple[KnownSeal, ...] = ()) -> list[Any]:
     """The names of what can be proven of these statements; of each, what it is proven by."""
     get_told(node).votes, get_told(node).seals = list(votes), list(seals)

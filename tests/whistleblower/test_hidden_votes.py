@@ -47,7 +47,7 @@ SALTS = (SALT, OTHER_SALT, SEAL_SALT)
 """An account may have replayed a segment for two draws."""
 
 
-# --- Whom ---------------------------------------------------------------------------------------------------
+# Whom
 @pytest.mark.parametrize("ending", [QueryEnding.OPEN, QueryEnding.CLEARED])
 def test_a_rejection_that_answered_an_ask_and_is_not_opened_is_suspected(
     tmp_path: Path, ending: QueryEnding
@@ -88,7 +88,7 @@ def test_a_counted_accept_of_a_convicted_claim_is_suspected_though_it_is_not_ope
         ]
 
 
-# --- What they show -----------------------------------------------------------------------------------------
+# What they show
 @dataclass(frozen=True)
 class Bound:
     """A vote of a round that is bound to the first and the last of `states`. path: of its start's boundary in

@@ -79,7 +79,7 @@ def proven(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...]]]
     return sent
 
 
-# --- Finding ------------------------------------------------------------------------------------------------
+# Finding
 @pytest.mark.parametrize("word", REJECTS)
 def test_an_auditor_proves_what_its_own_vote_says_and_believes_no_other(
     tmp_path: Path, word: VoteWord
@@ -127,7 +127,7 @@ def test_an_opening_that_comes_later_makes_no_second_duty_of_a_proof(tmp_path: P
     assert len(duties) == 1
 
 
-# --- Proving ------------------------------------------------------------------------------------------------
+# Proving
 async def test_a_wrong_carried_root_is_proven_without_the_pseudo_gradient(
     tmp_path: Path, proven: list[Any]
 ) -> None:

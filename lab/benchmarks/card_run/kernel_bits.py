@@ -69,7 +69,7 @@ def compare_cases(device: str, limit_s: float) -> dict[str, Any]:
     return {"kernels": kinds.__name__, "nodes": count, "differ": found, "failed": failed}
 
 
-# --- Real shapes --------------------------------------------------------------------------------------------
+# Real shapes
 def _draw(device: str, count: int, seed: int = 0) -> Tensor:
     generator = torch.Generator(device).manual_seed(seed)
     scale = torch.exp2(torch.randint(-8, 8, (count,), generator=generator, device=device).float())
@@ -126,7 +126,7 @@ def compare_large(device: str) -> dict[str, Any]:
     return {"nodes": count, "differ": found}
 
 
-# --- Functions ----------------------------------------------------------------------------------------------
+# Functions
 def compare_functions(device: str, numbers: int) -> dict[str, int]:
     """Counts in how many of `numbers` bit patterns, with equal gaps, Triton's function differs from PyTorch's
     operations on the same card."""
@@ -152,7 +152,7 @@ def _look(memory: list[Tensor], access: Access, sizes: Any, strides: Any) -> Ten
     return look(memory[access.buffer], access.offset, sizes, strides)
 
 
-# --- Blocks of products -------------------------------------------------------------------------------------
+# Blocks of products
 BLOCKS = (
     (128, 128, 128, 3, 8), (128, 128, 64, 4, 8), (128, 64, 128, 4, 8), (128, 64, 128, 4, 4),
     (64, 128, 128, 4, 4), (128, 128, 128, 2, 8), (64, 64, 128, 4, 4),

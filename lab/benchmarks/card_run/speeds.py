@@ -96,7 +96,7 @@ def format_rates(subject: Subject, seconds: Mapping[str, float]) -> dict[str, fl
     return {**rates, **{name: round(ratio, 3) for name, ratio in ratios.items()}}
 
 
-# --- Where the time goes ------------------------------------------------------------------------------------
+# Where the time goes
 def profile(subject: Subject, built: BuiltProgram, numeric_format: str, device: str) -> dict[str, Any]:
     """Returns milliseconds of one step, kernel by kernel: by operation, and for the most expensive shapes.
     They are measured by events, so gaps between launches count."""

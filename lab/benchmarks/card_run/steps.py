@@ -91,7 +91,7 @@ def make_scalars(step: int) -> Tensor:
     return torch.tensor([1e-3, 1 - 0.9 ** (step + 40), 1 - 0.95 ** (step + 40)])
 
 
-# --- Running ------------------------------------------------------------------------------------------------
+# Running
 Ends = list[tuple[Tensor, ...]]
 """W, m, v and the loss after each step, on the host."""
 

@@ -75,7 +75,7 @@ def read_rows(data: bytes, starts: list[int], tokens: int) -> tuple[Tensor, Tens
     return cut[:, :-1].contiguous(), cut[:, 1:].contiguous()
 
 
-# --- How members step together ----------------------------------------------------------------------------
+# How members step together
 class Together(Protocol):
     """The interface between a member's training and the other members."""
 
@@ -210,7 +210,7 @@ def make_outer(plan: dict[str, Any], model: Decoder) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), **rates, nesterov=True)
 
 
-# --- Training ---------------------------------------------------------------------------------------------
+# Training
 def make_inner(model: Decoder, plan: dict[str, Any]) -> torch.optim.Optimizer:
     """Makes AdamW with the settings of the reference step."""
     given = AdamW()

@@ -55,7 +55,7 @@ CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
 
-# --- Environments -----------------------------------------------------------------------------------------
+# Environments
 def install_peer(name: str) -> Path:
     """Returns the interpreter of the peer's environment. The environment is made the first time, and again if
     PyTorch's version changes. Raises CalledProcessError if that fails."""
@@ -79,7 +79,7 @@ def explain(fault: Exception) -> str:
     return f"{fault} {said[-SAID:]}".strip()
 
 
-# --- One run ----------------------------------------------------------------------------------------------
+# One run
 @dataclass(frozen=True)
 class Race:
     """The runs of a model. `rounds` counts the measured rounds; one more comes before them. `repeats` counts
@@ -184,7 +184,7 @@ def summarize(race: Race, tokens: int, found: Sequence[Mapping[str, Any]], is_ap
     )
 
 
-# --- All runs ---------------------------------------------------------------------------------------------
+# All runs
 Table = dict[str, dict[str, list[Result]]]
 """The results of each repeat, by size and kind."""
 
@@ -251,7 +251,7 @@ def _compare_losses(rows: Mapping[str, Sequence[Result]]) -> float | None:
     return (statistics.fmean(own) - statistics.fmean(other)) / (max(other) - min(other))
 
 
-# --- The members of one run -------------------------------------------------------------------------------
+# The members of one run
 def enter_own_network() -> bool:
     """Moves this process into an empty network with a loopback. Returns whether the system allows it."""
     libc, user, group = ctypes.CDLL(None, use_errno=True), os.getuid(), os.getgid()

@@ -73,7 +73,7 @@ def make_beacon(seed: int, index: int) -> bytes:
     return sha256(f"training {seed} {index}".encode()).digest()
 
 
-# --- The program ------------------------------------------------------------------------------------------
+# The program
 def compare_plain(size: str, steps: int) -> dict[str, float]:
     """Returns tokens a second over those of plain PyTorch (autograd, clip, fused AdamW) on one thread, by
     format: medians of ratios of alternating steps."""
@@ -90,7 +90,7 @@ def compare_plain(size: str, steps: int) -> dict[str, float]:
     }
 
 
-# --- Being verifiable -------------------------------------------------------------------------------------
+# Being verifiable
 @dataclass(frozen=True)
 class Load:
     """The training that is measured: `rows` of 128 tokens a step, `steps` that are timed instead of k, and
@@ -246,7 +246,7 @@ def time_signing() -> float:
     return statistics.median(seconds)
 
 
-# --- Beside synchronous training ----------------------------------------------------------------------------
+# Beside synchronous training
 @dataclass(frozen=True)
 class Long:
     """The long comparison: `members` of a round of `inner_steps`, and `seeds` trainings of each kind."""

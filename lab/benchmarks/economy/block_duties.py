@@ -135,7 +135,7 @@ def _list_wakes(play: Play) -> Iterator[int]:
     yield from (close + wait for close in closes for wait in waits)
 
 
-# --- Committing ---------------------------------------------------------------------------------------------
+# Committing
 def _list_commits(play: Play) -> Sends:
     live = get_live_round(play.now)
     if live is None or live.closed is not None or live.beacon is None or live.trained_from is None:
@@ -161,7 +161,7 @@ def make_commit(play: Play, live: GameRound, slot: int, claim: Claim) -> calls.C
     return calls.CommitRound(live.index, live.base_root, live.beacon or b"", root, claim.segments)
 
 
-# --- Auditing -----------------------------------------------------------------------------------------------
+# Auditing
 def _list_votes(play: Play) -> Sends:
     """Yields the votes that the keeper hands in: primaries first, then reserves, an agent's before
     others'."""
@@ -250,7 +250,7 @@ def _list_openings(play: Play, game_round: GameRound, slot: int, draw: int) -> I
                 yield opening
 
 
-# --- Posting ------------------------------------------------------------------------------------------------
+# Posting
 def _list_posts(play: Play) -> Sends:
     """Yields posts of roots. All that would sign the same root post it together; the largest group goes
     first."""

@@ -141,7 +141,7 @@ class MoneyTwin(Twin):
         function = find_function(self.chain.entries[contract], made[0])
         return self.chain.send_data(party.address, contract, encode_call(function, made[1:]))
 
-    # --- Votes and asks -------------------------------------------------------------------------------------
+    # Votes and asks
     def _vote(self, ref: StatementRef, word: VoteWord, leaf: int = 0) -> tuple[Any, Any, Member]:
         """Returns a vote whose ends are real states. A REJECT of a pseudo-gradient names a leaf that does not
         exist."""
@@ -177,7 +177,7 @@ class MoneyTwin(Twin):
         question = dict(zip(names, (vote, *self.questions[call.query][1:]), strict=True))
         return "answerQuery", self.task, question, answer
 
-    # --- Proofs ---------------------------------------------------------------------------------------------
+    # Proofs
     def _write_proof(self, call: calls.ConvictSeat) -> tuple[Any, ...]:
         ref, game_round = call.statement, self.state.rounds[call.statement.round]
         tree, said = self.trees[game_round.claims[ref.slot].claim_root]
@@ -217,7 +217,7 @@ class MoneyTwin(Twin):
         data = encode_call(find_function(self.chain.entries["Evidence"], made[0]), made[1:])
         return bytes(self.chain.read("Evidence", "digestOf", self.parties[name].address, data))
 
-    # --- Roots ----------------------------------------------------------------------------------------------
+    # Roots
     def _write_leaf(self, call: calls.BringLeaf) -> tuple[Any, ...]:
         """Returns the call that brings a contested leaf: weights and momentum of the base, then each merged
         claim's pseudo-gradient in shard order."""

@@ -115,7 +115,7 @@ class Play:
         """The block that the next call is in."""
         return self.table.block
 
-    # --- Parties --------------------------------------------------------------------------------------------
+    # Parties
     def seat_all(self) -> None:
         """Posts the task and lets all parties join."""
         self.note(SUBMITTER, "posts the task")
@@ -171,7 +171,7 @@ class Play:
         """Returns whether a party follows the protocol."""
         return name.startswith("honest") or (name.startswith("own") and self.agent.is_honest)
 
-    # --- Sending --------------------------------------------------------------------------------------------
+    # Sending
     def send(self, call: GameCall, name: str) -> str | None:
         """Sends a call with the money that it takes. Returns the name of the refusal, None if the call
         passed."""
@@ -211,7 +211,7 @@ class Play:
         """Returns what a party may withdraw, in wei."""
         return self.table.state.vault.get_wei(credit_of(self.table.get_address(name)))
 
-    # --- What is true ---------------------------------------------------------------------------------------
+    # What is true
     def get_claim(self, ref: StatementRef) -> Claim:
         """Returns the claim that a statement is about."""
         return self.claims[ref.round, ref.slot]
@@ -282,7 +282,7 @@ class Play:
         posted = [one for one in rounds if one.phase == RoundPhase.POSTED and one.index < game_round.index]
         return not any(one.root in self.wrong for one in posted)
 
-    # --- What it came to ------------------------------------------------------------------------------------
+    # What it came to
     def list_merged(self) -> Iterator[Claim]:
         """Yields the claims in posted roots that are right."""
         for game_round in self.table.state.rounds.values():

@@ -33,7 +33,7 @@ def list_duties(play: Play) -> Sends:
         yield from kind(play)
 
 
-# --- False claims -------------------------------------------------------------------------------------------
+# False claims
 def _list_accusations(play: Play) -> Sends:
     """Yields a dispute of each known false claim, or a proof if one call is enough."""
     for ref, seer in play.seen.items():
@@ -92,7 +92,7 @@ def is_dispute_right(play: Play, ref: StatementRef) -> bool:
     return (bool(claim.spoiled) and not claim.is_untraced) or is_silent
 
 
-# --- False votes --------------------------------------------------------------------------------------------
+# False votes
 def _list_asks(play: Play) -> Sends:
     """Yields a query for each vote that an honest party knows to be false."""
     for ref in play.lies:
@@ -130,7 +130,7 @@ def _find_knower(play: Play, audit: Audit, word: VoteWord) -> str | None:
     return None
 
 
-# --- Answers ------------------------------------------------------------------------------------------------
+# Answers
 def _list_answers(play: Play) -> Sends:
     """Yields answers to queries. A signer answers if its vote was right, else it stays silent."""
     _note_steps(play)
@@ -160,7 +160,7 @@ def _has_replayed(play: Play, audit: Audit) -> bool:
     return play.get_strategy(audit.auditor).has_replayed(play, audit)
 
 
-# --- Contests -----------------------------------------------------------------------------------------------
+# Contests
 def _list_contests(play: Play) -> Sends:
     """Yields moves in contests: honest whistleblowers contest wrong roots, honest solvers defend right
     ones."""

@@ -35,7 +35,7 @@ from touchstone.protocol.spec.statements import VoteWord
 if TYPE_CHECKING:
     from lab.benchmarks.economy.play import Play
 
-# --- Agents and what their play comes to --------------------------------------------------------------------
+# Agents and what their play comes to
 Seats = tuple[int, int, int]
 """The numbers of solvers, verifiers and whistleblowers."""
 Sends = Iterator[tuple[str, GameCall]]
@@ -201,7 +201,7 @@ class Agent:
     changes: tuple[tuple[str, int], ...] = ()
 
 
-# --- Chances ------------------------------------------------------------------------------------------------
+# Chances
 LATE = Fraction(1, 2)
 """The chance of a late audit of a claim."""
 Hand = tuple[tuple[bool, ...] | None, Fraction]
@@ -245,7 +245,7 @@ def _choose(hands: list[Hand], draws: int) -> list[Hand]:
     return [(None, spared), *((hand, chance / rest * (1 - spared)) for hand, chance in hands[1:])]
 
 
-# --- The table ----------------------------------------------------------------------------------------------
+# The table
 SUBMITTER = "submitter"
 Wish = Callable[[GameState], bool]
 """Returns whether a draw came out as wanted, by the state after its randomness is recorded."""

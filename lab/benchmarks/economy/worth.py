@@ -116,7 +116,7 @@ def _weigh_honest(seats: tuple[int, int, int], is_submitter: bool, seeds: tuple[
     return Fraction(total, len(seeds))
 
 
-# --- Single false claims ------------------------------------------------------------------------------------
+# Single false claims
 def _wish(agent: Agent, outcome: Outcome) -> Wish:
     """Returns whether the draws of the last round come out as an outcome says. The false claim has slot 0."""
     own = [name for role, name in name_parties(agent) if name.startswith("own")]
@@ -142,7 +142,7 @@ def _hand(state: GameState, own: list[str], draw: int) -> tuple[bool, ...]:
     return tuple(state.seats[seat].account in own for seat in seats if seat is not None)
 
 
-# --- Terms that nobody joins --------------------------------------------------------------------------------
+# Terms that nobody joins
 def _weigh_terms(agent: Agent) -> Worth:
     """Returns the result of a task that the contract refuses or no node joins: the submitter has paid gas and
     gets no model."""

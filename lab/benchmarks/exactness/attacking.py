@@ -39,7 +39,7 @@ ROWS = 8
 FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
 
 
-# --- Audits -------------------------------------------------------------------------------------------------
+# Audits
 def judge_attacks(arena: Arena = ARENA) -> dict[str, Any]:
     """Plays all attacks. `samples` counts claims with other bits than honest work, `rejected` those of them
     that are rejected. `idle` counts claims with the same bits, which are honest ends, by attack."""
@@ -82,7 +82,7 @@ def _read_task(ground: Ground) -> AuditTask:
     )
 
 
-# --- Disputes -----------------------------------------------------------------------------------------------
+# Disputes
 def build_plan(numeric_format: str, size: str | None) -> RoundPlan:
     """Returns a round with a model of this size; None stands for a tiny one."""
     if size is None:

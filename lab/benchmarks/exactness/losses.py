@@ -56,7 +56,7 @@ def _thin(curve: list[float], points: int = POINTS) -> list[float]:
     return [fmean(curve[at : at + size]) for at in range(0, len(curve) - size + 1, size)]
 
 
-# --- The picture --------------------------------------------------------------------------------------------
+# The picture
 COLOURS = {"float32": "#222222", "exact8": "#c8553d", "exact15": "#1b6ca8", "exact20": "#3c8d5a"}
 WIDTH, HEIGHT, LEFT, TOP, PANEL, TALL = 290, 330, 48, 50, 220, 190
 MARKS = 5

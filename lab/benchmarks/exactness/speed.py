@@ -78,7 +78,7 @@ def _in_family(name: str | None, call: Call) -> Call:
     return run
 
 
-# --- Audits -------------------------------------------------------------------------------------------------
+# Audits
 class CountingClient(BlobClient):
     """Counts the bytes of peers' answers, and of the messages sent to them."""
 

@@ -50,7 +50,7 @@ Digests = dict[int, str]
 """Digests over all elements of each buffer that nodes compute, by its number."""
 
 
-# --- One step -----------------------------------------------------------------------------------------------
+# One step
 @dataclass(frozen=True)
 class Inputs:
     """The inputs of a step; `tensors` are buffers 0 to 5."""
@@ -98,7 +98,7 @@ def list_computed(program: Program) -> list[int]:
     return [number for number, buffer in enumerate(program.buffers) if buffer.role in COMPUTED_ROLES]
 
 
-# --- Workers ------------------------------------------------------------------------------------------------
+# Workers
 def main() -> None:
     """Records the steps that the arguments name, and prints the digests of each."""
     folder, family, threads, onednn, *jobs = sys.argv[1:]
@@ -119,7 +119,7 @@ def start_tracer(folder: Path, jobs: Sequence[Walk], way: Way) -> list[Digests]:
     return [{int(number): found for number, found in line.items()} for line in lines]
 
 
-# --- Honest elements ----------------------------------------------------------------------------------------
+# Honest elements
 def compare_elements(ways: Sequence[Way], jobs: Sequence[Walk], folder: Path, judged: int) -> dict[str, Any]:
     """Compares the first step of each walk in each way. `elements` counts the elements that all ways
     computed, `refused` those in buffers that differ from NumPy's. `judged` and `convicted` count elements of
@@ -183,7 +183,7 @@ def make_fetch(get: Callable[[int], Array]) -> Fetch:
     return fetch
 
 
-# --- Planted bits -------------------------------------------------------------------------------------------
+# Planted bits
 def plant_bits(formats: Sequence[str], count: int) -> dict[str, Any]:
     """Flips `count` bits of each kind of operation in honest traces of each format, one at a time. `found`
     counts those where the challenger proves that very element and the referee calls it a fault."""

@@ -168,7 +168,7 @@ class Walk:
     kept: tuple[int, ...] = ()
 
 
-# --- The worker ---------------------------------------------------------------------------------------------
+# The worker
 def walk(job: Walk, folder: Path, step: Advance = advance) -> Iterator[tuple[str, float]]:
     """Yields the digest after each step, and the loss before it."""
     spec, get_batch = open_run(job.run)
@@ -209,7 +209,7 @@ def main() -> None:
             print(*line, flush=True)
 
 
-# --- The benchmark ------------------------------------------------------------------------------------------
+# The benchmark
 def start_worker(way: Way, folder: Path, *jobs: Walk) -> list[tuple[str, float]]:
     """Runs a worker to its end; returns what it printed. Raises CalledProcessError if it fails."""
     configuration = way.configuration

@@ -122,7 +122,7 @@ class BoundPlay(Play):
         return challenger
 
 
-# --- Queries ------------------------------------------------------------------------------------------------
+# Queries
 def measure_answer(chain: RoundChain) -> dict[str, int]:
     """Measures the answer to a query about an honest vote. All numbers of both leaves differ, within the
     limits."""
@@ -181,7 +181,7 @@ def require_event(sent: Sent, event: str, **expected: Any) -> dict[str, Any]:
     raise RuntimeError(f"expected {event} {expected}, found {sent.events}")
 
 
-# --- Votes --------------------------------------------------------------------------------------------------
+# Votes
 def measure_vote(chain: RoundChain, case: Case) -> int:
     """Measures a single vote with its opening: the first of its round, which writes new storage."""
     play = Play(chain, case)
@@ -220,7 +220,7 @@ class ContestPlay(BoundPlay):
     bases = tuple(grow(hash_leaf(make_base(name)), LEAF, DEPTH, name) for name in NAMES)
     roots = (bases[0][0], bases[1][0])
 
-    # --- Claims ---------------------------------------------------------------------------------------------
+    # Claims
     def make_claim(self, number: int, slot: int) -> bytes:
         """Returns a claim of which only the work leaf is known, and the leaf of its pseudo-gradient."""
         delta_root, _ = grow(hash_leaf(make_delta(slot)), LEAF, DEPTH, "delta", slot)
@@ -243,7 +243,7 @@ class ContestPlay(BoundPlay):
             parts += [make_delta(slot), *delta_path, make_word("carried", slot), *claim_path]
         return b"".join(parts)
 
-    # --- The root -------------------------------------------------------------------------------------------
+    # The root
     @cached_property
     def leaf(self) -> bytes:
         """The hash of the leaf of the new W."""
@@ -274,7 +274,7 @@ class ContestPlay(BoundPlay):
         return hash_words("touchstone.outer", *self.list_groups()[0][0])
 
 
-# --- Measuring ----------------------------------------------------------------------------------------------
+# Measuring
 def measure_contests(chain: RoundChain, solvers: int) -> dict[str, Any]:
     """Measures a contest of a right root and one of a wrong root, each down to its leaf."""
     play = ContestPlay(chain, Case(solvers, max(solvers, 6)))

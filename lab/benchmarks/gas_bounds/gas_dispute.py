@@ -163,7 +163,7 @@ class DisputePlay(BoundPlay):
     facts = make_facts(program)
     step_root = compute_step_root(facts)
 
-    # --- What is claimed ------------------------------------------------------------------------------------
+    # What is claimed
     def make_claim(self, number: int, slot: int) -> bytes:
         """Returns a claim of which two boundaries are known."""
         node = hash_node(*(self._make_boundary(boundary) for boundary in (SEGMENT, SEGMENT + 1)))
@@ -185,7 +185,7 @@ class DisputePlay(BoundPlay):
         header, sibling = self.make_header((boundary - SEGMENT) * STEPS), self._make_boundary(boundary ^ 1)
         return astuple(header), make_word("salt", boundary), [sibling, *path]
 
-    # --- The trace ------------------------------------------------------------------------------------------
+    # The trace
     def make_leaf(self, buffer: int, index: int) -> bytes:
         """Returns a leaf of a buffer of the sum."""
         return make_factors(self.sizes.leaf_bytes, buffer, index)
@@ -226,7 +226,7 @@ class DisputePlay(BoundPlay):
         data, path = open_program_leaf(self.program, 2 + number)
         return number, data, path
 
-    # --- Moves ----------------------------------------------------------------------------------------------
+    # Moves
     def list_moves(self) -> Iterator[tuple[str, str, int, tuple[Any, ...]]]:
         """Yields moves: the contract, the function, who moves (0: the claimant), the other arguments."""
         roots = [make_word("root", step) for step in range(STEPS + 1)]
@@ -290,7 +290,7 @@ class RejectPlay(BoundPlay):
         return [VoteWord.REJECT_STATE] * 2
 
 
-# --- Measuring ----------------------------------------------------------------------------------------------
+# Measuring
 def measure_dispute(chain: RoundChain) -> dict[str, Any]:
     """Measures all moves of a dispute of a claim with the largest leaves up to a conviction, and the end of a
     dispute in which nothing is proven. `defence` is the sum of the claimant's moves. `conviction` is the

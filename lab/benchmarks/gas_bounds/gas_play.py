@@ -124,7 +124,7 @@ class Play:
         self.settled = 0
         self.signed: list[tuple[Vote, Member]] = []
 
-    # --- Setting up -----------------------------------------------------------------------------------------
+    # Setting up
     @staticmethod
     def _get_stake(role: int) -> int:
         return AMOUNTS.solver_stake if role == SOLVER else AMOUNTS.auditor_stake
@@ -182,7 +182,7 @@ class Play:
     def _find_start(self) -> int:
         return int(self.chain.read("Rounds", "lineOf", self.task)[0][5])
 
-    # --- Rounds ---------------------------------------------------------------------------------------------
+    # Rounds
     def play(self, number: int) -> dict[str, list[Sent]]:
         """Plays one round; returns the transactions by kind."""
         sent = {"commit": [self.commit(number, slot) for slot in range(self.case.solvers - 1)]}
@@ -277,7 +277,7 @@ class Play:
         rest = (bits, root, (1 << len(signers)) - 1, signatures)
         return self.do(self.submitter, "Votes", "judgeAndPost", self.task, number, votes, late, *rest)
 
-    # --- Settling -------------------------------------------------------------------------------------------
+    # Settling
     def settle_due(self, newest: int) -> list[Sent]:
         """Settles all seats up to the last round of each epoch that can be settled, and frees the epoch's
         storage. A call settles as many seats as one of a node."""
@@ -294,7 +294,7 @@ class Play:
             self.settled = last + 1
         return sent
 
-    # --- Questions ------------------------------------------------------------------------------------------
+    # Questions
     def measure_questions(self, number: int) -> dict[str, list[Sent]]:
         """Measures queries about votes of a round, each answered with a whole leaf of both ends, and disputes
         of votes and of claims."""

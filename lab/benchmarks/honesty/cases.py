@@ -32,7 +32,7 @@ from touchstone.protocol.spec.program_operations import INDEXED, REDUCTIONS, Ope
 from touchstone.protocol.spec.referee import Judgement, judge_element
 
 
-# --- A node with its memory ---------------------------------------------------------------------------------
+# A node with its memory
 @dataclass(frozen=True)
 class Sample:
     """A node and the flat buffers that it reads and writes: float32, or int64 for indices."""
@@ -87,7 +87,7 @@ class Sample:
         return int(values[element] if values.dtype == np.int64 else values.view(np.uint32)[element])
 
 
-# --- Layouts ------------------------------------------------------------------------------------------------
+# Layouts
 @dataclass(frozen=True)
 class Layout:
     """A layout of a node. `loops` and `reduced` are letters in the node's order, `output` and `reads` letters
@@ -231,7 +231,7 @@ LAYOUTS: dict[Operation, tuple[Layout, ...]] = {
 POSITIVE = frozenset({Operation.SQUARE_ROOT, Operation.RECIPROCAL_ROOT, Operation.LOGARITHM})
 
 
-# --- Samples ------------------------------------------------------------------------------------------------
+# Samples
 def make_sample(operation: Operation, layout: Layout, generator: Generator) -> Sample:
     """Makes a node with operands; its output is still empty."""
     buffers = {0: torch.zeros(layout.count(layout.output))}

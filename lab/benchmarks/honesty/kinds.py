@@ -77,7 +77,7 @@ def merge(*parts: Kinds) -> dict[str, Seen]:
     return merged
 
 
-# --- Single nodes -------------------------------------------------------------------------------------------
+# Single nodes
 def measure_kinds(seed: int, shrink: int, device: str = "cpu") -> dict[str, Seen]:
     """Measures every layout of every kind on operands of this seed, computed on a device."""
     generator, random = torch.Generator().manual_seed(seed), Random(seed)
@@ -147,7 +147,7 @@ def compute_fingerprints() -> dict[str, str]:
     return prints
 
 
-# --- Traces -------------------------------------------------------------------------------------------------
+# Traces
 @dataclass(frozen=True)
 class TraceSeen:
     """Results of a trace; `faults` are those that the checker names."""

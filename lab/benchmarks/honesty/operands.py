@@ -21,7 +21,7 @@ EDGES = torch.tensor([
 NOT_FINITE = torch.tensor([inf, -inf, nan])
 
 
-# --- Single values ------------------------------------------------------------------------------------------
+# Single values
 def draw_integers(low: int, high: int, count: int, generator: Generator) -> Tensor:
     """Draws int64 [count], low <= x < high."""
     return torch.randint(low, high, (count,), generator=generator)
@@ -112,7 +112,7 @@ def _pick(choices: Tensor, generator: Generator) -> Tensor:
     return choices.gather(0, places.unsqueeze(0)).squeeze(0)
 
 
-# --- Sweeps of a function's domain --------------------------------------------------------------------------
+# Sweeps of a function's domain
 SWEEPS: dict[Operation, tuple[tuple[float, float], ...]] = {
     Operation.EXPONENTIAL: ((2.0**-26, 104.5), (-104.5, -(2.0**-26)), (-88.0, -86.0), (88.5, 88.8)),
     Operation.SIGMOID: ((2.0**-26, 104.5), (-104.5, -(2.0**-26)), (-89.0, -86.0), (-17.5, -16.0)),
@@ -138,7 +138,7 @@ def _sweep(low: float, high: float, count: int, generator: Generator) -> Tensor:
     return (first + (places * (last - first)).long()).int().view(torch.float32)
 
 
-# --- Rows of sums -------------------------------------------------------------------------------------------
+# Rows of sums
 DrawRows = Callable[[int, int, Generator], Tensor]
 
 

@@ -194,7 +194,7 @@ def _wrap(sample: Sample) -> Subject:
     return Subject(Program(4096, buffers, (sample.node,), Outputs(0, 0, 0, 0)), 0, sample.buffers)
 
 
-# --- Tallies ------------------------------------------------------------------------------------------------
+# Tallies
 @dataclass
 class Tally:
     """Counts of lies: `tried` and `found`. `same` counts wrong wirings that gave equal values, `close`
@@ -217,7 +217,7 @@ class Tally:
             self.missed.append(f"{lie}: node {subject.number} element {element} {value!r}, honest {judged}")
 
 
-# --- Errors -------------------------------------------------------------------------------------------------
+# Errors
 def plant_errors(subjects: list[Subject], count: int, random: Random) -> Tally:
     """Plants errors of twice the bound, up and down, in `count` elements of the nodes in turn; one bit if the
     bound is zero."""
@@ -253,7 +253,7 @@ def _round_away(value: Fraction, sign: int) -> np.float32:
     return rounded if is_away else np.nextafter(rounded, np.float32(sign * inf))
 
 
-# --- Wirings ------------------------------------------------------------------------------------------------
+# Wirings
 def plant_wirings(subjects: list[Subject], count: int, random: Random) -> dict[str, Tally]:
     """Plants at least `count` lies of each wiring, if it makes a difference anywhere."""
     tallies = {}

@@ -83,7 +83,7 @@ def _values(node: Node) -> range:
     return range(int(node.operation in INDEXED), len(node.operands))
 
 
-# --- Places -------------------------------------------------------------------------------------------------
+# Places
 def read_neighbour(sample: Sample, _random: Random) -> Iterator[Sample]:
     """Reads an operand or the index one place further or back along a loop."""
     for place, access in enumerate(sample.node.operands):
@@ -152,7 +152,7 @@ def shift_index(sample: Sample, _random: Random) -> Iterator[Sample]:
         yield sample.put(buffer, (indices + 1) % (indices.max() + 1))
 
 
-# --- Terms --------------------------------------------------------------------------------------------------
+# Terms
 def read_other_chunk(sample: Sample, _random: Random) -> Iterator[Sample]:
     """Reads the next or the last chunk of terms of an operand."""
     node = sample.node
@@ -189,7 +189,7 @@ def double_term(sample: Sample, random: Random) -> Iterator[Sample]:
             yield doubled
 
 
-# --- Operations ---------------------------------------------------------------------------------------------
+# Operations
 def use_other_operation(sample: Sample, _random: Random) -> Iterator[Sample]:
     """Uses another operation: add for subtract, the smaller for the larger, another function, all terms for
     the selected ones."""

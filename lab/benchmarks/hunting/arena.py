@@ -122,7 +122,7 @@ class Ground:
         """Returns L of `steps` steps from a multiple of them, in units of 2^-64, as in a schedule leaf."""
         return compute_learning_rate_sum(self.spec.schedule, stage // steps, steps, self.arena.inner_steps)
 
-    # --- Files ----------------------------------------------------------------------------------------------
+    # Files
     def save(self, name: str, stage: int, state: TrainingState) -> None:
         """Writes a state's vectors to a safetensors file."""
         vectors = {"w": state.weights, "m": state.first_moment, "v": state.second_moment}
@@ -162,7 +162,7 @@ def build_spec(arena: Arena) -> TrainingSpec:
     )
 
 
-# --- Honest work --------------------------------------------------------------------------------------------
+# Honest work
 def make_starts(ground: Ground) -> None:
     """Trains all rounds once, with moments reset at each start, and stores the start of every segment."""
     arena = ground.arena

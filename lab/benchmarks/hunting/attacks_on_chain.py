@@ -189,7 +189,7 @@ def deal(attacks: Sequence[Attack], at_once: int = CHEATS_AT_ONCE) -> Iterator[S
         yield attacks[start : start + at_once]
 
 
-# --- A process of its own -----------------------------------------------------------------------------------
+# A process of its own
 def play_all(limits: Limits, quick: bool) -> dict[str, Any]:
     """Plays all attacks, or three of them, then one with half of the verifiers on its side."""
     chosen = [attack for attack in ATTACKS if not quick or attack.name in QUICK_NAMES]

@@ -68,7 +68,7 @@ def to_tokens(wei: Fraction | int) -> Fraction:
     return Fraction(wei) / TOKEN_WEI
 
 
-# --- Solvers ------------------------------------------------------------------------------------------------
+# Solvers
 def compute_net(
     deal: Deal, saved: float, detected: float, owned: Fraction = Fraction(0), convicted: float = 1.0
 ) -> Fraction:
@@ -95,7 +95,7 @@ def compute_bearable_gain(
     return to_tokens(risk / (1 - one.voided))
 
 
-# --- Everybody else -----------------------------------------------------------------------------------------
+# Everybody else
 @dataclass(frozen=True)
 class Play:
     """An attack that is not a false computation. `net` is what it earns beyond honest work, in tokens."""

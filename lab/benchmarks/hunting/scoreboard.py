@@ -39,7 +39,7 @@ KEPT = (
     "on_chain",
     "weakest",
 )
-# --- Figures ------------------------------------------------------------------------------------------------
+# Figures
 Figures = dict[str, Any]
 
 
@@ -90,7 +90,7 @@ def publish(report: dict[str, Any]) -> None:
     (DOCS / "scoreboard.svg").write_text(build_chart(figures))
 
 
-# --- The page -----------------------------------------------------------------------------------------------
+# The page
 def build_page(figures: Figures) -> str:
     """Returns the text of docs/scoreboard.md."""
     sections = (
@@ -259,7 +259,7 @@ def _notify(value: float) -> str:
     return f"{value:.3g}" if value < 1e4 else f"{value:.1e}".replace("e+0", "e").replace("e+", "e")
 
 
-# --- The chart ----------------------------------------------------------------------------------------------
+# The chart
 WIDTH, LEFT, RIGHT, TOP = 900, 290, 24, 56
 ROW, BARS = 13, 90
 LOW, HIGH = -5, 11

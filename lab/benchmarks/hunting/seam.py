@@ -191,7 +191,7 @@ def read_task(ground: Ground, limits: Limits) -> AuditTask:
     )
 
 
-# --- Attacks on states --------------------------------------------------------------------------------------
+# Attacks on states
 def judge_attack(segment: Segment, attack: Attack, tally: Tally) -> None:
     """Plays the attack on the segment and lets every verifier judge it; then the claimant defends itself."""
     ground, stage = segment.ground, segment.stage
@@ -251,7 +251,7 @@ def _exceed(segment: Segment, shown: TrainingState, honest: TrainingState, step:
     return float(compute_excess(shown, honest, rate, segment.about.limits).max())
 
 
-# --- Forged pseudo-gradients --------------------------------------------------------------------------------
+# Forged pseudo-gradients
 def judge_forgery(segment: Segment, forgery: Forgery, tally: Tally) -> None:
     """Judges a forged pseudo-gradient: an auditor computes it again from the opened end, and any different
     leaf is a fault. The distance is counted in quanta of the block."""
@@ -285,7 +285,7 @@ def _measure_quanta(truth: bytes, claimed: bytes, parameter_count: int) -> float
     return float(((next(values) - next(values)).abs() / scale).max())
 
 
-# --- All of them --------------------------------------------------------------------------------------------
+# All of them
 def judge_all(
     grounds: Sequence[tuple[Ground, Calibrated]], configurations: Sequence[KernelConfiguration]
 ) -> list[Tally]:

@@ -68,7 +68,7 @@ class LargeOrder(Order):
     first_false_step: int = 0
 
 
-# --- The false solver ---------------------------------------------------------------------------------------
+# The false solver
 def run_planted(
     operation: Operation, state: TrainingState, spec: TrainingSpec, batch: Batch, keep: Keep | None = None
 ) -> tuple[TrainingState, float]:
@@ -141,7 +141,7 @@ def make_planted(operation: Operation) -> Compute:
     return Compute(train, trace)
 
 
-# --- What is noted ------------------------------------------------------------------------------------------
+# What is noted
 @dataclass
 class Notes:
     """Notes which rows of the dataset a party has used: (first token, tokens) of each row that a step was
@@ -181,7 +181,7 @@ def count_rows(rows: set[tuple[int, int]], token_bytes: int, leaf_bytes: int) ->
     return {"held_bytes": held, "touched_bytes": leaf_bytes * len(leaves)}
 
 
-# --- The party ----------------------------------------------------------------------------------------------
+# The party
 def hold_back(list_duties: ListDuties[Any], view: View, block: int) -> Iterator[Duty[Any] | Wait]:
     """Yields a verifier's duties in disputes, but opens no dispute while another one is open. One dispute is
     measured, and three traces at once would be too much for one machine."""
@@ -224,7 +224,7 @@ def make_large_part(order: Order, line: Line) -> Part:
     return replace(part, list_rooms=list_rooms)
 
 
-# --- Seen from outside ------------------------------------------------------------------------------------
+# Seen from outside
 VOTE = re.compile(r"(round \d+ .*): (ACCEPT|REJECT_\w+|UNSERVED|ABSTAIN)")
 FETCHED = re.compile(r"fetched (\d+) of (\d+) bytes of the trace")
 LOOK_S = 2.0

@@ -40,7 +40,7 @@ WORD = 32
 DOMAIN = SigningDomain(31337, "0x" + "5b" * 20)
 
 
-# --- Votes in calls -----------------------------------------------------------------------------------------
+# Votes in calls
 def make_state() -> GameState:
     """Returns a game with claims and drawn audits, whose members are accounts of a chain."""
     state = make_world().play(is_drawn).state
@@ -73,7 +73,7 @@ def list_calls(state: GameState) -> tuple[bytes, ...]:
     return encode_call(judge, [TASK, 0, votes]), encode_call(post, both)
 
 
-# --- Logs ---------------------------------------------------------------------------------------------------
+# Logs
 def make_log(number: int, entry: Entry) -> bytes:
     """Encodes a log as an input: its contract, the number of topics, the topics, the data."""
     indexed = [p for p in entry.inputs if p.is_indexed]
@@ -111,7 +111,7 @@ def find_address(number: int) -> str:
     return f"0x{number:040x}"
 
 
-# --- Texts, refusals, signatures ----------------------------------------------------------------------------
+# Texts, refusals, signatures
 def read_text(spec: TaskSpec, data: bytes) -> None:
     """Reads a task's text, and checks whether it breaks a rule."""
     training = decode_training(data)

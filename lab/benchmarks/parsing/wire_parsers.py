@@ -245,7 +245,7 @@ async def answer_handler(account: str, body: bytes) -> Message:
     return make_form(AskOuter).decode(body, account)
 
 
-# --- Signatures of requests ---------------------------------------------------------------------------------
+# Signatures of requests
 def make_verifier() -> RequestVerifier:
     """Returns a verifier with a stopped clock, so that no seed expires."""
     return RequestVerifier(SERVER, DOMAIN, lambda account: True, lambda: NOW_S)
@@ -263,7 +263,7 @@ def check_proof(verifier: RequestVerifier, data: bytes) -> None:
     verifier.verify("GET", "/status", CIMultiDict({HEADER: data.decode("utf-8", "surrogateescape")}))
 
 
-# --- Requests -----------------------------------------------------------------------------------------------
+# Requests
 def format_request(method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
     """Returns the bytes of a request."""
     lines = [
@@ -306,7 +306,7 @@ ENDPOINTS = (
 )  # fmt: skip
 
 
-# --- Blobs --------------------------------------------------------------------------------------------------
+# Blobs
 def judge_blob(ref: BlobRef, data: bytes) -> None:
     """Reads a blob that comes in two pieces."""
     verifier = BlobVerifier(ref, source="stranger")

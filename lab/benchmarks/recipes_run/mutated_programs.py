@@ -184,7 +184,7 @@ def _judge(program: Program, traced: Interpreter, numeric_format: str, dice: Ran
                 raise Harm(f"an honest element {element} of node {number} ({node.operation.name}) is a fault")
 
 
-# --- Batches ------------------------------------------------------------------------------------------------
+# Batches
 def run_batch(numeric_format: str, seed: str, count: int) -> dict[str, object]:
     """Returns the counts over `count` programs, and the first words about each harm."""
     pin_kernels(1)

@@ -30,7 +30,7 @@ class ProgramMutator:
             program = self._dice.choice(self._ways)(program)
         return program
 
-    # --- Nodes ----------------------------------------------------------------------------------------------
+    # Nodes
     def _change_node(self, program: Program) -> Program:
         number = self._dice.randrange(len(program.nodes))
         node = program.nodes[number]
@@ -109,7 +109,7 @@ class ProgramMutator:
         alike = [n for n, one in enumerate(program.buffers) if (one.role, one.size) == (own.role, own.size)]
         return replace(access, buffer=self._dice.choice(alike))
 
-    # --- Programs -------------------------------------------------------------------------------------------
+    # Programs
     def _swap_nodes(self, program: Program) -> Program:
         nodes = list(program.nodes)
         place = self._dice.randrange(len(nodes) - 1)

@@ -92,7 +92,7 @@ def list_machines() -> tuple[Machine, ...]:
     return tuple(dict.fromkeys(every))
 
 
-# --- Sums ---------------------------------------------------------------------------------------------------
+# Sums
 def take_sums(make: Callable[[Product], Product]) -> None:
     """Replaces the library's matrix products in this process."""
     torch.mm, torch.bmm = make(torch.mm), make(torch.bmm)

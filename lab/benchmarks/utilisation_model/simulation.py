@@ -96,7 +96,7 @@ def to_bytes_s(mbit_s: float) -> float:
     return mbit_s * 1e6 / 8
 
 
-# --- Measuring ----------------------------------------------------------------------------------------------
+# Measuring
 def measure_constants(elements: int = ELEMENTS, repeats: int = REPEATS) -> Constants:
     """Measures hashing, encoding and merging in processor time, the best of some runs each, so that other
     programs do not count. The other constants keep their defaults."""
@@ -128,7 +128,7 @@ def time_best(call: Callable[[], object], repeats: int) -> float:
     return min(seconds)
 
 
-# --- Simulating -------------------------------------------------------------------------------------------
+# Simulating
 CHAIN = "blocks"
 EXCHANGE = "exchange of pseudo-gradients"
 STATES = "states for audits"

@@ -144,7 +144,7 @@ def make_compute(order: PacedOrder, line: Line) -> Compute:
     return Compute(pace(compute.train, order.step_s, report), compute.retrace)
 
 
-# --- The network ------------------------------------------------------------------------------------------
+# The network
 LOOK_S = 0.2
 FAULT = "SUBTRACT"
 """The operation in which the false solver errs."""

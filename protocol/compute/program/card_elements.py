@@ -48,7 +48,7 @@ WIDE_BITS = tl.constexpr(20)
 PLANE_BITS = tl.constexpr(15)
 
 
-# --- Places -------------------------------------------------------------------------------------------------
+# Places
 @compile_card
 def find_corner(
     x: tl.tensor, y: tl.tensor, first: tl.tensor, second: tl.tensor, third: tl.tensor, sx: tl.tensor,
@@ -109,7 +109,7 @@ def count_range(start: tl.tensor, block: tl.constexpr, is_wide: tl.constexpr) ->
     return numbers
 
 
-# --- Elements -----------------------------------------------------------------------------------------------
+# Elements
 @compile_card
 def compute_element(a: tl.tensor, b: tl.tensor, c: tl.tensor, operation: tl.constexpr) -> Any:
     """Computes one operation on float32 numbers."""
@@ -180,7 +180,7 @@ def compute_tiles(
     tl.store(out + at + places, result, mask=y_mask[:, None] & x_mask[None, :])
 
 
-# --- Quantizing ---------------------------------------------------------------------------------------------
+# Quantizing
 @compile_card
 def find_power_of(scale: tl.tensor) -> Any:
     """Returns (exponent, kind) of a scale. Kind 1 is a power of two, 2 another positive number, 0 neither."""
@@ -252,7 +252,7 @@ def quantize_tiles(
         tl.store(out + places, words.to(tl.int8), mask=mask)
 
 
-# --- Launching ----------------------------------------------------------------------------------------------
+# Launching
 def find_unit(number: int) -> int:
     """Returns the unit of a count: sixteens or ones."""
     return SIXTEEN if number % SIXTEEN == 0 else 1

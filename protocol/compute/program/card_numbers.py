@@ -74,7 +74,7 @@ def choose_scale(largest: tl.tensor, fraction: tl.tensor, exponent: tl.tensor) -
     return tl.where(largest < INFINITE, make_power(power), float("nan")).to(tl.float32)
 
 
-# --- Functions ----------------------------------------------------------------------------------------------
+# Functions
 @compile_card
 def take_exponential(a: tl.tensor) -> Any:
     """Computes exp with 64-bit integers; all factors of the series have 32 bits."""

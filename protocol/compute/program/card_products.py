@@ -218,7 +218,7 @@ def finish_sums(
     )  # fmt: skip
 
 
-# --- Launching ----------------------------------------------------------------------------------------------
+# Launching
 @dataclass(frozen=True)
 class Product:
     """A product in the form of the kernels. `inner` are sizes of the second loops of batch, rows and columns.

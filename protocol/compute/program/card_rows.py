@@ -40,7 +40,7 @@ WARPS = 4
 LEAST = tl.constexpr(-0x80000000)
 
 
-# --- Rows of float32 ----------------------------------------------------------------------------------------
+# Rows of float32
 @compile_card
 def take_keys(values: tl.tensor, operation: tl.constexpr) -> Any:
     """Returns integers that compare as the magnitudes do, or as the numbers do; NaN is the largest."""
@@ -111,7 +111,7 @@ def reduce_rows(
     tl.store(out + at + step_along(ys, out_y, out_ky, out_unit), result, mask=y_mask)
 
 
-# --- Products of rows ---------------------------------------------------------------------------------------
+# Products of rows
 @compile_card
 def find_place(
     number: tl.tensor, n1: tl.tensor, n2: tl.tensor, s0: tl.tensor, s1: tl.tensor, s2: tl.tensor
@@ -161,7 +161,7 @@ def multiply_rows(
     tl.store(out + at, result.to(tl.float32), mask=y_mask)
 
 
-# --- Launching ----------------------------------------------------------------------------------------------
+# Launching
 @dataclass(frozen=True)
 class _Rows:
     """How a reduction walks its rows. `blocks` are blocks of terms, `block_stride` apart."""

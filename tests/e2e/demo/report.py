@@ -111,7 +111,7 @@ def list_burned(burned: Mapping[PotKind, int]) -> dict[str, int]:
     return {"lost": sum(burned.values()) - spent, "spent": spent}
 
 
-# --- Claims and their training ------------------------------------------------------------------------------
+# Claims and their training
 def list_claims(run: Run) -> list[Json]:
     """What became of each claim."""
     found = []

@@ -202,7 +202,7 @@ def tell_beginning(show: Show) -> None:
     show.screen.notify("demo", sees if is_supported() else none)
 
 
-# --- Playing ------------------------------------------------------------------------------------------------
+# Playing
 async def play(show: Show) -> dict[str, Any]:
     """The task from its posting to the last token; the report."""
     setting, chain = show.setting, show.watch.chain
@@ -259,7 +259,7 @@ async def cancel(*tasks: "asyncio.Task[Any]") -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# --- Afterwards ---------------------------------------------------------------------------------------------
+# Afterwards
 async def read_changes(show: Show, chain: GameChain) -> dict[str, int]:
     """What each wallet has more than it was given, in wei."""
     accounts = show.accounts.values()

@@ -60,7 +60,7 @@ def describe_acts(agent: Agent) -> str:
     return repr((play(agent.name).log, [one.chance for one in agent.outcomes], agent.is_spotted))
 
 
-# --- Every agent --------------------------------------------------------------------------------------------
+# Every agent
 def test_every_agent_plays_and_does_what_no_other_does() -> None:
     logs = {agent.name: describe_acts(agent) for agent in list_played()}
     logs |= {agent.name: repr(agent.changes) for agent in AGENTS if agent.changes}
@@ -109,7 +109,7 @@ def test_who_is_proven_wrong_loses_the_seat(name: str, closed: set[str]) -> None
     assert closed <= play(name).convicted and bool(closed) == bool(play(name).convicted)
 
 
-# --- What it is worth ---------------------------------------------------------------------------------------
+# What it is worth
 @pytest.mark.parametrize(
     "name",
     ["honest solver", "honest submitter", "solver that crashes in training", "idle solver", "withholder",
@@ -145,7 +145,7 @@ def test_outcomes_of_a_single_false_claim_are_all() -> None:
     assert make_terms().rounds == ROUNDS
 
 
-# --- Asks at random ---------------------------------------------------------------------------------------
+# Asks at random
 def test_who_seals_garbage_is_asked_and_loses_its_seat() -> None:
     agent = get_agent("garbage sealer")
     terms = replace(make_terms(), rounds=SHORT)
@@ -175,7 +175,7 @@ def test_chances_of_being_asked_at_random() -> None:
     assert abs(compute_chance(6, 3) * SPOT_QUERIES * 2 - 1) < Fraction(1, 100)
 
 
-# --- The page -----------------------------------------------------------------------------------------------
+# The page
 def read_rows(page: Path) -> dict[str, list[str]]:
     """Names of agents by the first cell of each row of the page's tables of plays."""
     text = page.read_text().split("## Who plays what")[1].split("## Known and open")[0]
@@ -217,7 +217,7 @@ def test_whoever_may_win_is_an_entry_of_known_and_open() -> None:
     assert not [agent.name for agent in AGENTS if agent.known and agent.known not in known]
 
 
-# --- The contracts ------------------------------------------------------------------------------------------
+# The contracts
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
     """The contracts on an Anvil of their own."""

@@ -84,7 +84,7 @@ def test_run_honest_measures_only_what_is_missing(
     assert asked == [Track("tiny", "campaign", 0, 2)]
 
 
-# --- Pairs --------------------------------------------------------------------------------------------------
+# Pairs
 def make_state(moment: float) -> TrainingState:
     return TrainingState(torch.ones(4), torch.full((4,), moment), torch.ones(4), 5, 5)
 
@@ -120,7 +120,7 @@ def test_measure_pairs_compares_in_both_directions() -> None:
     assert first.second_moment == pytest.approx(3.0) and second.second_moment == pytest.approx(0.75)
 
 
-# --- Machines -----------------------------------------------------------------------------------------------
+# Machines
 def test_list_machines_names_at_least_twelve() -> None:
     machines = list_machines()
     assert len({machine.name for machine in machines}) == len(machines) >= 12

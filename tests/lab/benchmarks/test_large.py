@@ -68,7 +68,7 @@ FOUND: dict[str, Any] = {
 }
 
 
-# --- What is counted and judged -----------------------------------------------------------------------------
+# What is counted and judged
 def test_a_contest_of_either_form_ends_within_its_window() -> None:
     for play in (FULL, SHORT):
         windows = tomllib.loads(format_task(play))["windows"]
@@ -158,7 +158,7 @@ def test_a_stage_that_fails_is_timed_too() -> None:
     assert "play" in clock.seconds
 
 
-# --- The task -----------------------------------------------------------------------------------------------
+# The task
 def test_the_product_takes_the_task(tmp_path: Path) -> None:
     """Tokens of two bytes, weights from a folder, and more text than there is: it comes again."""
     pytest.importorskip("tokenizers")
@@ -187,7 +187,7 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch
         make_task(replace(SHORT, text_bytes=1_000), tmp_path, Clock())
 
 
-# --- The parties --------------------------------------------------------------------------------------------
+# The parties
 @pytest.fixture(scope="module")
 def spec() -> TrainingSpec:
     data = bytes(range(256)) * 500

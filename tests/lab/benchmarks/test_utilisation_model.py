@@ -44,7 +44,7 @@ TIRELESS = replace(EXACT, up_bytes_s=inf, down_bytes_s=inf)
 NOTHING: frozenset[str] = frozenset()
 
 
-# --- By hand ------------------------------------------------------------------------------------------------
+# By hand
 def test_two_rounds_by_hand() -> None:
     """Trained at 50.0, in the block of 52. The other's pseudo-gradient takes 1 s: trains from 53 to 103, in
     the block of 104. The grid block of the first close is that of 56 (block 28), sealed in 58: two auditors
@@ -95,7 +95,7 @@ def test_training_times_are_spread_evenly() -> None:
     assert min(drawn) >= 0.98 and max(drawn) <= 1.02 and sum(drawn) / len(drawn) == pytest.approx(1, abs=1e-3)
 
 
-# --- Limits -------------------------------------------------------------------------------------------------
+# Limits
 def test_without_any_delay_solvers_always_train() -> None:
     still = replace(TIRELESS, blocks=Blocks(0.0, 0, 0))
     assert simulate(still, INSTANT, 100.0).utilisation == pytest.approx(1.0)
@@ -126,7 +126,7 @@ def test_a_slow_link_is_what_stands_in_the_way() -> None:
     assert shortest is not None and find_bottleneck(slow, INSTANT, 0.9 * shortest) == EXCHANGE
 
 
-# --- Monotone -----------------------------------------------------------------------------------------------
+# Monotone
 STEP = 0.03
 """A round ends with a block: a little less of one thing may cost a part of one."""
 
@@ -156,7 +156,7 @@ def test_the_least_value_is_found() -> None:
     assert find_least(lambda value: False, 0.01, 1e6) is None
 
 
-# --- What is shown ------------------------------------------------------------------------------------------
+# What is shown
 def test_a_ring_of_two_sends_the_model_once() -> None:
     assert compute_ring_mbit_s(1e9, 2, 8.0) == pytest.approx(1_000.0)
 

@@ -124,7 +124,7 @@ def refuse(folder: Path, reason: str, model: DecoderConfig = LLAMA) -> InvalidIn
     return refusal.value
 
 
-# --- What is read -------------------------------------------------------------------------------------------
+# What is read
 @pytest.mark.parametrize("name", MODELS)
 def test_an_export_comes_back_bit_for_bit_whole_and_in_shards(tmp_path: Path, name: str) -> None:
     weights, tensors = export(tmp_path, MODELS[name])
@@ -173,7 +173,7 @@ def test_a_tied_output_matrix_is_the_embedding_or_not_there(tmp_path: Path) -> N
     refuse(tmp_path, f"{EMBEDDING}, or none", TIED)
 
 
-# --- What is refused ----------------------------------------------------------------------------------------
+# What is refused
 def spoil(tensor: Tensor, value: float) -> Tensor:
     tensor = tensor.clone()
     tensor.view(-1)[1] = value
@@ -317,7 +317,7 @@ def test_a_folder_without_safetensors_or_with_two_kinds_is_refused(tmp_path: Pat
     refuse(tmp_path, "either .* got both")
 
 
-# --- A node's own folder ------------------------------------------------------------------------------------
+# A node's own folder
 def test_a_node_takes_the_weights_of_its_own_folder_where_they_are_the_tasks(tmp_path: Path) -> None:
     spec, store = get_spec(), BlobStore(tmp_path / "blobs", is_durable=False)
     weights = draw_first(spec.training, 99)

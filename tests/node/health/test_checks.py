@@ -280,7 +280,7 @@ async def test_another_chain_is_noticed(
     assert word in said and said.startswith("the endpoint rpc_url http://127.0.0.1:1 shows another chain")
 
 
-# --- Several endpoints --------------------------------------------------------------------------------------
+# Several endpoints
 def add_endpoint(watch: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Connection, Connection]:
     """The two endpoints by themselves. Together they are the node's connection, in which the first one stands
     in for the second."""
@@ -443,7 +443,7 @@ async def test_a_home_that_is_out_of_reach_is_noticed(tmp_path: Path) -> None:
     assert watch.health_issues == {} and list_written(home) == []
 
 
-# --- Restarts -----------------------------------------------------------------------------------------------
+# Restarts
 async def run_once(home: Path, error: BaseException | None = None) -> Watch:
     watch: Watch = make_watch(home, past=take_over(home))
     try:

@@ -69,7 +69,7 @@ def get_trained_from(game: GameState) -> int:
     return found
 
 
-# --- Deadlines ----------------------------------------------------------------------------------------------
+# Deadlines
 def test_a_solver_has_to_commit_until_the_round_closes() -> None:
     world = make_quiet_world()
     world.cheats -= {"solver1", "solver2"}
@@ -153,7 +153,7 @@ def test_a_contest_waits_for_its_signers_and_for_its_contester(turn: InnerTurn, 
         assert found == ([("contest", world.block + 5)] if account == who else [])
 
 
-# --- Values -------------------------------------------------------------------------------------------------
+# Values
 def test_disputes_are_counted_by_side_and_end() -> None:
     world, own = make_quiet_world(), "solver0"
     view = look(world, own)
@@ -290,7 +290,7 @@ def test_before_a_task_is_joined_nothing_is_told_of_one(tmp_path: Path) -> None:
     assert "touchstone_seat_status" not in measures.read()
 
 
-# --- Showing them -------------------------------------------------------------------------------------------
+# Showing them
 def is_open(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -294,7 +294,7 @@ async def test_a_number_outside_the_vocabulary_is_told_once_and_stops_nobody(
     assert len(lines) == 1 and "FAULT OF THE TASK" in lines[0] and "60000" in lines[0]
 
 
-# --- What a stranger may ask --------------------------------------------------------------------------------
+# What a stranger may ask
 @pytest.mark.parametrize("runs", ["", "0-20", "ffff-ffff", "1-0", "0-0," * 200 + "0-0"])
 async def test_a_malformed_request_gets_no_leaf(submitter: Party, node: Party, runs: str) -> None:
     async with submitter.serve() as peer, open_session() as session:

@@ -113,7 +113,7 @@ def is_same(found: torch.Tensor, number: int, start: int = 0, stop: int | None =
     return np.array_equal(bits.astype(np.int64), expected.astype(np.int64))
 
 
-# --- keeping ----------------------------------------------------------------------------------------------
+# Keeping
 def test_keep_trace_keeps_each_tensor_and_the_list_of_roots(store: BlobStore) -> None:
     trace_root = keep(store)
     assert trace_root == merkle.compute_root(list_roots()) and is_whole(store, trace_root)
@@ -182,8 +182,8 @@ def test_keep_trace_asks_for_the_disk_of_the_whole_trace(
     assert not any(store.list_keys(kind) for kind in BlobKind)
 
 
-# --- dropping ---------------------------------------------------------------------------------------------
-# --- fetching ---------------------------------------------------------------------------------------------
+# Dropping
+# Fetching
 async def test_fetch_gives_each_buffer_bit_for_bit_and_counts(claimant: Party, challenger: Party) -> None:
     trace_root = keep(claimant.store)
     async with look(claimant, challenger, trace_root) as trace:
@@ -258,7 +258,7 @@ async def test_other_bytes_than_the_posted_ones_are_the_claimants_fault(
         assert not challenger.store.has(trace.refer(WIDE)) and is_same(await trace.fetch(4), 4)
 
 
-# --- One leaf that differs ----------------------------------------------------------------------------------
+# One leaf that differs
 @pytest.mark.parametrize(("number", "element"), [(0, 299), (3, 5), (3, 3 * 512 * 1024 + 4), (4, 600)])
 async def test_a_leaf_that_differs_is_found_by_hashes_and_fetched_alone(
     claimant: Party, challenger: Party, number: int, element: int

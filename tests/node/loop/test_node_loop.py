@@ -571,7 +571,7 @@ async def test_a_node_that_gets_no_seat_lets_its_processes_go() -> None:
         closed.clear()
 
 
-# --- A fold that is wrong -----------------------------------------------------------------------------------
+# A fold that is wrong
 async def break_rooms(chain: Chain, is_broken: Callable[[], bool]) -> list[int]:
     """The room cannot list its duties while `is_broken`; a second one still does. Returns the blocks at which
     all was folded anew."""

@@ -27,7 +27,7 @@ STEPS = 8
 """Of a round of the tiny task, in four segments."""
 
 
-# --- Losses -------------------------------------------------------------------------------------------------
+# Losses
 def note_losses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """All losses that are trained from now on."""
     noted: list[float] = []
@@ -212,7 +212,7 @@ async def test_a_kill_between_losses_and_boundary_loses_no_losses(
             assert sorted(node.rooms.tools.claims.find(node.game.rounds[0]).trained) == [0, 1, 2, 3]
 
 
-# --- Who is answered ----------------------------------------------------------------------------------------
+# Who is answered
 async def test_before_a_task_is_joined_nothing_is_answered_or_shown(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1) as stage:
         offers = make_served(stage.nodes[1])

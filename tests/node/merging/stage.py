@@ -51,7 +51,7 @@ def get_base_root() -> bytes:
     return compute_outer_root(OuterHeader(terms.initial_weights_root, terms.zero_root))
 
 
-# --- The chain ----------------------------------------------------------------------------------------------
+# The chain
 def make_world(**changes: Any) -> Simulation:
     """Round 0 runs; solvers and auditors sit in it."""
     named = {"root": get_base_root(), "segment_count": 4, "rounds": 3, "late_chance": 0, **changes}
@@ -128,7 +128,7 @@ async def _wait_for_ever() -> AsyncIterator[Any]:
     yield
 
 
-# --- Nodes --------------------------------------------------------------------------------------------------
+# Nodes
 @dataclass
 class Stage:
     """The chain, and the nodes that run."""
@@ -165,7 +165,7 @@ class Stage:
             self.sync()
             yield node
 
-    # --- Playing --------------------------------------------------------------------------------------------
+    # Playing
     async def commit(self, *seeds: int) -> list[ClaimFinished]:
         """These solvers train round 0 and commit."""
         made = []

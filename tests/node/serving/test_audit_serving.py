@@ -208,7 +208,7 @@ async def test_only_tensors_are_shown_in_an_audit(tmp_path: Path) -> None:
     solver.journal.close()
 
 
-# --- Once the audits are over -------------------------------------------------------------------------------
+# Once the audits are over
 async def ask_segment(node: Node, peer: Node, segment: int, **changes: Any) -> SegmentShown:
     asked = SegmentAsked(**{"task": TASK, "round": 0, "slot": node.stage.slot, "segment": segment, **changes})
     address = node.stage.find_peer(peer.account)

@@ -98,7 +98,7 @@ def answer_lookups(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str
     return names
 
 
-# --- Over real HTTPS ----------------------------------------------------------------------------------------
+# Over real HTTPS
 @pytest.fixture
 def asker(tmp_path: Path) -> Party:
     return Party(tmp_path / "asker", 2)
@@ -205,7 +205,7 @@ async def test_a_question_counts_once(tmp_path: Path, asker: Party) -> None:
     assert statuses == [(200, None), (401, "the request was used before")]
 
 
-# --- Where it looks -----------------------------------------------------------------------------------------
+# Where it looks
 async def test_an_account_without_an_endpoint_is_told_so() -> None:
     with pytest.raises(EnvironmentFault, match="has announced no endpoint"):
         await Scene().probe.answer("0xasker", ASKED)
@@ -368,7 +368,7 @@ async def test_what_fails_here_is_not_told_as_the_others_fault(
     assert await Scene().see("https://127.0.0.1:8444") is seen
 
 
-# --- How often ----------------------------------------------------------------------------------------------
+# How often
 def list_urls(count: int) -> list[str]:
     """Endpoints at as many addresses of this machine that nobody listens on."""
     port = claim_port(0)
@@ -438,7 +438,7 @@ def test_a_question_and_its_answer_are_bounded() -> None:
             form.decode(json.dumps({**json.loads(encode_message(good)), **spoiled}))
 
 
-# --- Being reached ------------------------------------------------------------------------------------------
+# Being reached
 async def be_reached(
     node: Party, port: int, stack: AsyncExitStack, announce: Announce, *, is_held: bool
 ) -> list[str]:

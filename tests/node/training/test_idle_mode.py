@@ -81,7 +81,7 @@ def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle_mode, "LOOK_S", 0.0)
 
 
-# --- A pause ------------------------------------------------------------------------------------------------
+# A pause
 async def test_heavy_work_waits_while_somebody_uses_the_machine() -> None:
     idle, use = make_idle()
     await idle.room.pause()
@@ -169,7 +169,7 @@ async def test_a_pause_keeps_no_memory_of_steps() -> None:
     assert not tensor_allocator._spare and not pausing.done()
 
 
-# --- Leaving ------------------------------------------------------------------------------------------------
+# Leaving
 async def test_a_seat_is_left_once_use_lasts() -> None:
     idle, use = make_idle()
     use.note(TYPING, 0.0)
@@ -192,7 +192,7 @@ async def test_who_has_no_open_seat_has_none_to_leave(seat: Seat | None) -> None
     assert not list_due(idle, 10)
 
 
-# --- Before it joins ----------------------------------------------------------------------------------------
+# Before it joins
 def make_node(idle: Idle, home: Path, folds: "asyncio.Queue[object]") -> Node:
     """A node that follows a chain. folds: the games of the task after each block, None where it is not
     there."""

@@ -101,7 +101,7 @@ async def test_only_open_disputes_on_the_own_claim_are_answered(tmp_path: Path) 
         assert list_disputed(node.get_view(), 0) == {2}
 
 
-# --- Of a vote ----------------------------------------------------------------------------------------------
+# Of a vote
 def dispute_vote(node: Member) -> InnerDispute:
     """A dispute of another whistleblower on a vote of this account."""
     vote = make_vote().vote

@@ -279,7 +279,7 @@ async def test_a_claim_with_moments_of_a_wrong_guess_begins_anew(
         assert len(get_sent(first)) == 1
 
 
-# --- What is due --------------------------------------------------------------------------------------------
+# What is due
 async def test_pseudo_gradients_are_waited_for_and_what_does_not_come_is_left_out(tmp_path: Path) -> None:
     async with open_stage(tmp_path, 1, 2, 3) as stage:
         await stage.commit(1, 2, 3)

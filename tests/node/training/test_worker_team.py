@@ -129,7 +129,7 @@ async def test_a_task_with_limits_is_trained_by_one_worker_and_the_node_says_so(
         assert await train_claim(stage.nodes[1], training, team) == alone
 
 
-# --- Workers that stand in ----------------------------------------------------------------------------------
+# Workers that stand in
 class NoProcess:
     """Of a worker that is a thread."""
 

@@ -78,7 +78,7 @@ class Node:
         known = (self.claims, self.audits, self.cases, self.inner)
         return Books(self.account, self.initial, *known, self.memory.unlike_until)
 
-    # --- Making things up -----------------------------------------------------------------------------------
+    # Making things up
     def put_tensor(self, *name: object) -> bytes:
         """A tensor in the store, by a name; its root."""
         seed = int.from_bytes(sha256(repr(name).encode()).digest()[:4], "big")
@@ -103,7 +103,7 @@ class Node:
             self.models[root] = OuterHeader(self.put_tensor(root, "W"), self.put_tensor(root, "M"))
         return self.models[root]
 
-    # --- What a node does -----------------------------------------------------------------------------------
+    # What a node does
     def live(self, world: Simulation) -> None:
         """Train, fetch, merge what is due, and prune."""
         state = world.get_now()
@@ -176,7 +176,7 @@ class Node:
         goes = list_removable(state, self.books, self.memory, self.list_here(), kept.keys(), block)
         delete_blobs(self.store, goes, lambda: ())
 
-    # --- The disk -------------------------------------------------------------------------------------------
+    # The disk
     def list_here(self) -> list[Any]:
         return [key for kind in PRUNED_KINDS for key in self.store.list_keys(kind)]
 

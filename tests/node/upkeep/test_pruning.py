@@ -108,7 +108,7 @@ def find_late_segment(game: GameState, slot: int) -> int:
     return late.segment
 
 
-# --- Late audits --------------------------------------------------------------------------------------------
+# Late audits
 async def test_a_late_audit_finds_what_was_pruned_until_its_last_block(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -165,7 +165,7 @@ async def test_a_lost_boundary_of_a_recent_round_is_trained_again_for_its_audito
         assert end in list_here(node)
 
 
-# --- Disputes and questions ---------------------------------------------------------------------------------
+# Disputes and questions
 def open_dispute(stage: Stage, node: Member, segment: int) -> InnerDispute:
     ref = StatementRef(0, stage.get_slot(1))
     seat = node.game.rounds[0].claims[ref.slot].seat
@@ -335,7 +335,7 @@ async def test_a_machine_that_computes_other_bits_says_so_and_shows_nothing(tmp_
         assert not get_sent(node) and list_here(node) == [0]
 
 
-# --- Asks ---------------------------------------------------------------------------------------------------
+# Asks
 async def test_an_auditor_that_lost_its_ends_makes_them_from_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

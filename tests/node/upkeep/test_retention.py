@@ -61,7 +61,7 @@ def ends_after(node: Node, state: GameState, until: int, keys: list[BlobKey]) ->
     return is_kept(node, state, until, keys) and not is_kept(node, state, until + 1, keys)
 
 
-# --- A solver -----------------------------------------------------------------------------------------------
+# A solver
 def list_boundary(node: Node, state: GameState, index: int, boundary: int) -> list[BlobKey]:
     return list(name_state(node.claims.find(state.rounds[index]).boundaries[boundary]))
 
@@ -211,7 +211,7 @@ def test_on_other_bits_nothing_of_an_open_round_is_pruned(node: Node) -> None:
     assert ends_after(node, state, until, keys)
 
 
-# --- An auditor ---------------------------------------------------------------------------------------------
+# An auditor
 def get_audit(state: GameState, draw: int = 0) -> DrawnAudit:
     drawn = get_drawn(state, 0, 0, draw, 0)
     assert drawn is not None

@@ -130,7 +130,7 @@ def test_every_record_waits_for_the_disk(path: Path) -> None:
         assert [cursor.fetchone() for cursor in found] == [(2,), ("wal",)]
 
 
-# --- Who may open it ----------------------------------------------------------------------------------------
+# Who may open it
 def test_all_files_are_private(path: Path) -> None:
     before = os.umask(0)
     try:
@@ -197,7 +197,7 @@ def test_another_file_is_refused_and_left_alone(path: Path, content: bytes) -> N
     assert path.read_bytes() == content
 
 
-# --- What may be in it --------------------------------------------------------------------------------------
+# What may be in it
 WRONG = [
     (SaltsDrawn(TASK, 1, ["secret"]), "salts"),  # type: ignore[arg-type]
     (SaltsDrawn(TASK, 1, (b"secret",)), "salts"),

@@ -153,7 +153,7 @@ def test_brackets_do_not_end_the_process() -> None:
     assert (done.returncode, done.stdout.split()) == (0, [b"refused"] * 3)
 
 
-# --- Files --------------------------------------------------------------------------------------------------
+# Files
 def test_a_file_of_one_s_own_is_the_caller_s_fault(tmp_path: Path) -> None:
     path = tmp_path / "sample.json"
     for body in (None, b"{}", GOOD.ljust(MOST_BYTES + 1)):
@@ -165,7 +165,7 @@ def test_a_file_of_one_s_own_is_the_caller_s_fault(tmp_path: Path) -> None:
     assert FORM.read_file(path, "Write it anew.") == SAMPLE
 
 
-# --- All kinds ----------------------------------------------------------------------------------------------
+# All kinds
 def list_kinds() -> list[type[Message]]:
     for name in ("touchstone.node.loop.opening", "touchstone.protocol.adapters.messages"):
         import_module(name)

@@ -122,7 +122,7 @@ def require_single_writers(program: Program) -> None:
         assert bool((written == 1).all()), f"buffer {number}: {written.min()} to {written.max()} writers"
 
 
-# --- The optimizer's update alone ---------------------------------------------------------------------------
+# The optimizer's update alone
 def build_update(gradient: Tensor, optimizer: AdamW) -> Interpreter:
     """An interpreter of the update by this gradient. Its scalars are the three of a step, the factor that
     clips the gradient, and the norm."""
@@ -142,7 +142,7 @@ def build_update(gradient: Tensor, optimizer: AdamW) -> Interpreter:
     return Interpreter(program, constants)
 
 
-# --- Other processes ----------------------------------------------------------------------------------------
+# Other processes
 def run_python(program: str, *arguments: str, **environment: str) -> str:
     """Standard output of a Python program in a fresh process."""
     result = subprocess.run(

@@ -69,7 +69,7 @@ def test_workspaces_by_which_a_card_chooses_its_products_are_described(
     assert found[0] != found[1]
 
 
-# --- Devices ------------------------------------------------------------------------------------------------
+# Devices
 def have_cards(patch: pytest.MonkeyPatch, count: int, processors: int = 132) -> None:
     """What PyTorch says on a machine with so many cards."""
     card = SimpleNamespace(name="NVIDIA H200", major=9, minor=0, multi_processor_count=processors)

@@ -57,7 +57,7 @@ def test_it_adds_up_at_each_block_of_tasks_in_which_each_kind_of_thing_happens()
     }  # fmt: skip
 
 
-# --- Promises -----------------------------------------------------------------------------------------------
+# Promises
 def is_quiet(world: FaultySimulation) -> bool:
     """Whether nothing is open that may take a promise back."""
     return not (world.state.contests or world.state.queries or world.state.disputes)

@@ -54,7 +54,7 @@ def get_rules(terms: GameTerms, name: str, figures: Figures = FIGURES, word: str
     return [r for r in check_money(terms, figures) if r.name == name and word in r.inequality]
 
 
-# --- Slashes ------------------------------------------------------------------------------------------------
+# Slashes
 @given(st.integers(0, 10_000), st.integers(0, 5_000))
 def test_at_least_half_of_every_slash_is_burned(stake: int, cap: int) -> None:
     assert 2 * compute_burned(stake, cap) >= stake
@@ -80,7 +80,7 @@ def convict_by_dispute(world: Any) -> None:
     world.send(calls.EndDispute(0, outcome=GameOutcome.CONVICTED), "x")
 
 
-# --- Rounds -------------------------------------------------------------------------------------------------
+# Rounds
 def test_rounds_to_closure_by_hand() -> None:
     """A round later for a late audit, 200 blocks to decide, three answers and three moves of 600:
     3,980 / 180."""
@@ -97,7 +97,7 @@ def test_a_dispute_takes_no_more_blocks_than_is_assumed() -> None:
     assert count_closing_rounds(terms, replace(FIGURES, round_blocks=1)) == 60 + lasts
 
 
-# --- Stakes -------------------------------------------------------------------------------------------------
+# Stakes
 def test_the_burden_of_one_spoiled_segment_by_hand() -> None:
     terms = make()
     one = find(terms, 10, 1)
@@ -171,7 +171,7 @@ def test_honest_claims_that_are_voided_raise_the_pay() -> None:
     assert rule.least == 40, "32 / (4/5)"
 
 
-# --- All rules ----------------------------------------------------------------------------------------------
+# All rules
 LEASTS = {
     ("solver_pay", "voided"): 32,
     ("audit_pay", ""): 4,
@@ -236,7 +236,7 @@ def test_impossible_figures_are_refused(wrong: dict[str, Any]) -> None:
         replace(FIGURES, **wrong)
 
 
-# --- What V a task bears ------------------------------------------------------------------------------------
+# What V a task bears
 RICH = {"solver_stake": 20_000, "auditor_stake": 9_000, "unserved_fee": 300}
 
 

@@ -128,7 +128,7 @@ def test_who_computes_nothing_claims_the_whole_round() -> None:
     assert first.earned == 100 and first.most_fees == 1
 
 
-# --- Fees that a stake cannot pay ---------------------------------------------------------------------------
+# Fees that a stake cannot pay
 def take_exactly(fee: int, stake: int, draws: int, chance: Fraction) -> Fraction:
     """E min(S, F N) for a binomial N."""
     ways = (

@@ -74,7 +74,7 @@ def play_all(monkeypatch: pytest.MonkeyPatch, play: Callable[[], T]) -> Iterator
         todo += script.branch()
 
 
-# --- Seeds --------------------------------------------------------------------------------------------------
+# Seeds
 @pytest.mark.parametrize(
     ("from_block", "grid", "expected"), [(0, 8, 0), (1, 8, 8), (8, 8, 8), (9, 8, 16), (17, 1, 17), (7, 5, 10)]
 )
@@ -108,7 +108,7 @@ def test_seeds_are_the_hashes_by_hand_and_kept_apart() -> None:
     assert len(others | {of_round, beacon}) == 6
 
 
-# --- Segments -----------------------------------------------------------------------------------------------
+# Segments
 @pytest.mark.parametrize(
     ("draws", "count", "expected"),
     [(1, 1, 1), (3, 1, 1), (3, 2, 1), (3, 3, 1), (3, 4, 2), (3, 6, 2), (3, 7, 3), (3, 500, 3), (20, 58, 20)],
@@ -188,7 +188,7 @@ def test_the_first_segment_is_the_hash_by_hand() -> None:
     assert drawn == (first % 64, (first + 2 + second % 61) % 64)
 
 
-# --- Auditors -----------------------------------------------------------------------------------------------
+# Auditors
 @pytest.mark.parametrize(("size", "count"), [(size, count) for size in range(6) for count in range(size + 1)])
 def test_each_beginning_of_an_order_is_equally_likely(
     monkeypatch: pytest.MonkeyPatch, size: int, count: int
@@ -294,7 +294,7 @@ def test_places_that_are_none_are_refused(size: int, slot: int, index: int, draw
         audit_draws.get_auditor_places(size, slot, index, draws, 4)
 
 
-# --- Late draws ---------------------------------------------------------------------------------------------
+# Late draws
 @given(SEEDS, st.integers(0, 63), st.integers(1, 6), st.integers(2, 60), st.integers(3, 90))
 def test_a_late_draw_takes_another_segment_and_three_whistleblowers(
     random: bytes, slot: int, draws: int, count: int, size: int
@@ -364,7 +364,7 @@ def test_late_draws_that_are_none_are_refused(chance: int, size: int) -> None:
         audit_draws.draw_late(seed(0), 0, chance, (0,), 5, size, 1)
 
 
-# --- Shards -------------------------------------------------------------------------------------------------
+# Shards
 @given(SEEDS, st.integers(1, 64))
 def test_shards_are_those_of_a_rotation(beacon: bytes, count: int) -> None:
     shards = shard_draws.assign_shards(beacon, count)

@@ -55,7 +55,7 @@ def test_make_limits_refuses_noise_as_large_as_the_values() -> None:
         make_limits((NOISE, Fraction(1, MARGIN), NOISE), FLOORS)
 
 
-# --- Several operators --------------------------------------------------------------------------------------
+# Several operators
 def test_merge_evidence_takes_the_largest_of_all() -> None:
     evidence = make_evidence()
     evidence[0] = replace(evidence[0], maxima=(2 * NOISE, NOISE, NOISE))

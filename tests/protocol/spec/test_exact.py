@@ -50,7 +50,7 @@ def bits_of(value: float) -> int:
     return round_to_bits(Fraction(value))
 
 
-# --- Elementwise --------------------------------------------------------------------------------------------
+# Elementwise
 @pytest.mark.parametrize(
     ("operation", "function"),
     [
@@ -112,7 +112,7 @@ def test_choices_hand_on_the_pattern_of_what_they_choose() -> None:
     assert exact.compute_element(Operation.FINITE_SELECT, [(LARGEST, ONE, 2)]) == ONE
 
 
-# --- Functions ----------------------------------------------------------------------------------------------
+# Functions
 @pytest.mark.parametrize(
     ("operation", "of_infinity", "of_minus_infinity", "of_zero"),
     [
@@ -179,7 +179,7 @@ def _count_ulps(bits: int, right: Decimal) -> Decimal:
     return abs(_to_decimal(bits) - right) / _to_ulp(right)
 
 
-# --- Sums ---------------------------------------------------------------------------------------------------
+# Sums
 def test_a_sum_does_not_depend_on_the_order_of_its_terms() -> None:
     chance = random.Random(5)
     terms = [bits_of(chance.uniform(-1, 1) * 2.0 ** chance.randrange(-60, 60)) for _ in range(200)]

@@ -97,7 +97,7 @@ def test_the_cases_reach_every_kind_of_result() -> None:
     assert any(0 < value < Fraction(1, 1 << 126) for value in finite)
 
 
-# --- Judging ------------------------------------------------------------------------------------------------
+# Judging
 def test_a_judgement_tells_the_right_value_and_how_far_off_the_claim_is() -> None:
     judged = judge_operation(Operation.ADD, [(ONE, ONE)], ONE, "exact8")
     assert judged == Judgement(True, Fraction(2), Fraction(0), Fraction(1), "not the right bits")
@@ -131,7 +131,7 @@ def to_bits(value: int) -> int:
     return {-5: 0xC0A00000, 18: 0x41900000}[value]
 
 
-# --- Bad input ----------------------------------------------------------------------------------------------
+# Bad input
 @pytest.mark.parametrize("operation", sorted(EXACT_OPERATIONS))
 def test_formats_with_bounds_have_no_operation_of_exact_programs(operation: Operation) -> None:
     terms = {Operation.SCALE_OF: (0,), Operation.QUANTIZE: (0, 0)}.get(operation, (0, 0, 0, 0))

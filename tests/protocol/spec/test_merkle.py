@@ -102,7 +102,7 @@ def test_zero_tensor_root_is_the_root_of_zeros(count: int) -> None:
     assert data_trees.count_tensor_leaves(count) == len(data_trees.split_leaves(data))
 
 
-# --- Runs of leaves -----------------------------------------------------------------------------------------
+# Runs of leaves
 def draw_run(data: st.DataObject, count: int) -> tuple[int, int]:
     first = data.draw(st.integers(0, count - 1))
     return first, data.draw(st.integers(first, count - 1))
@@ -166,7 +166,7 @@ def test_a_foreign_run_is_refused(first: int, last: int) -> None:
         merkle_ranges.compute_range_path(merkle.compute_levels(make_leaves(3)), first, last)
 
 
-# --- Sets of leaves -----------------------------------------------------------------------------------------
+# Sets of leaves
 def draw_set(data: st.DataObject, count: int) -> list[int]:
     return sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=6)))
 

@@ -87,7 +87,7 @@ def with_first_operand(number: int, **changes: Any) -> Program:
     return with_node(number, operands=(replace(first, **changes), *rest))
 
 
-# --- Programs that are not valid ----------------------------------------------------------------------------
+# Programs that are not valid
 def refuses(program: Program, message: str) -> None:
     with pytest.raises(InvalidInput, match=f"not a valid program at {message}"):
         require_valid(program)
@@ -262,7 +262,7 @@ def test_every_operation_has_a_number_of_operands() -> None:
     assert [int(operation) for operation in Operation] == list(range(1, 24))
 
 
-# --- Addresses ----------------------------------------------------------------------------------------------
+# Addresses
 @pytest.mark.parametrize(
     "number, sizes, indices",
     [
@@ -303,7 +303,7 @@ def test_an_elementwise_operation_has_one_term() -> None:
     assert list(iterate_terms(MOVED, 4)) == [((4,), (4, 2))]
 
 
-# --- Runs and leaves ----------------------------------------------------------------------------------------
+# Runs and leaves
 @pytest.mark.parametrize(
     "strides, sizes, expected",
     [

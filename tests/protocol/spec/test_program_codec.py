@@ -40,7 +40,7 @@ from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.program_rules import require_valid
 
 
-# --- Canonical bytes ----------------------------------------------------------------------------------------
+# Canonical bytes
 def test_decoding_undoes_encoding() -> None:
     require_valid(PROGRAM)
     assert decode_program(encode_program(PROGRAM)) == PROGRAM
@@ -113,7 +113,7 @@ def test_any_change_changes_the_root() -> None:
     assert len(set(map(compute_program_root, programs))) == len(programs) == 22
 
 
-# --- Bytes that are no program ------------------------------------------------------------------------------
+# Bytes that are no program
 BYTES = encode_program(PROGRAM)
 COUNTS = len(PROGRAM_HEADER) + 8 * 5
 """Where the number of nodes stands; that of buffers follows, then the buffers."""

@@ -71,7 +71,7 @@ def plant(operation: Operation, terms: Terms) -> list[int]:
     return [bits for bits in claims if float32.is_finite(bits)]
 
 
-# --- Product sums -------------------------------------------------------------------------------------------
+# Product sums
 def sum_in_order(values: Any, keep: bool = True) -> int:
     """Sequential float32 additions; keep=False flushes every partial sum."""
     total = np.float32(0)
@@ -161,7 +161,7 @@ def test_the_bound_of_a_product_sum_is_the_formula() -> None:
     assert judged.bound == gamma * size + (1 + gamma) * at_risk + Fraction(128, 1 << 124)
 
 
-# --- Sums ---------------------------------------------------------------------------------------------------
+# Sums
 @pytest.mark.parametrize("operation", [Operation.SUM, Operation.SELECTED_SUM])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [2, 3, 64, 512])
@@ -193,7 +193,7 @@ def test_the_bound_of_a_sum_counts_additions() -> None:
     assert judged.exact == -2 and judged.distance == 0
 
 
-# --- Correctly rounded --------------------------------------------------------------------------------------
+# Correctly rounded
 def is_undefined(operation: Operation, b: int) -> bool:
     return operation is Operation.DIVIDE and flush(b) & ~NEGATIVE == 0
 
@@ -265,7 +265,7 @@ def test_square_root_of_minus_zero_is_zero_and_of_less_undefined() -> None:
     assert not is_fault(Operation.SQUARE_ROOT, [(to_bits(-1.0),)], to_bits(17.0))
 
 
-# --- Choosing -----------------------------------------------------------------------------------------------
+# Choosing
 @pytest.mark.parametrize("operation", [Operation.MAXIMUM, Operation.MINIMUM])
 @given(FINITE, FINITE)
 @example(TINY, TINY | NEGATIVE)
@@ -338,7 +338,7 @@ def test_finite_select_judges_by_its_condition_which_may_be_anything() -> None:
     assert not is_fault(Operation.FINITE_SELECT, [(NOT_A_NUMBER, yes, INFINITY)], INFINITY)
 
 
-# --- What is not finite -------------------------------------------------------------------------------------
+# What is not finite
 UNIFORM: list[tuple[Operation, Terms]] = [
     (Operation.PRODUCT_SUM, [(0x3F800000, 0x3F800000)] * 3), (Operation.SUM, [(0x3F800000,)] * 3),
     (Operation.SELECTED_SUM, [(0x3F800000,)] * 2), (Operation.MAXIMUM_OF, [(0x3F800000,)] * 2),
@@ -408,7 +408,7 @@ def test_a_finite_claim_for_a_huge_exponential_is_a_fault() -> None:
         assert judged.is_fault and (judged.exact is None) == (x > 128)
 
 
-# --- Nodes --------------------------------------------------------------------------------------------------
+# Nodes
 def fetch_from(buffers: list[list[int]], log: list[tuple[int, int]] | None = None) -> referee.Fetch:
     def fetch(buffer: int, element: int) -> int:
         if not 0 <= element < len(buffers[buffer]):
@@ -518,7 +518,7 @@ def test_reductions_run_over_several_loops() -> None:
     assert judge_element(node, 1, fetch, to_bits(2 + 8 + 32 + 64)).is_fault
 
 
-# --- Bad input ----------------------------------------------------------------------------------------------
+# Bad input
 @pytest.mark.parametrize("number", [-1, 2])
 def test_an_element_that_the_node_lacks_is_refused(number: int) -> None:
     node = Node(Operation.SQUARE_ROOT, (2,), 0, OUT, (Access(0, 0, (1,)),))

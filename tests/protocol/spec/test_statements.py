@@ -61,7 +61,7 @@ def change(statement: Any, name: str) -> Any:
     return replace(statement, **{name: VoteWord(other) if name == "word" else other})
 
 
-# --- Hashes -------------------------------------------------------------------------------------------------
+# Hashes
 def test_a_seal_is_the_hash_by_hand() -> None:
     numbers = b"".join(n.to_bytes(32, "big") for n in (7, 3, 1, 2))
     account = bytes(12) + bytes.fromhex(AUDITOR[2:])
@@ -96,7 +96,7 @@ def test_the_merged_claims_are_a_list_in_order() -> None:
     assert len({statements.compute_merged_hash(roots) for roots in others} | {by_hand}) == 5
 
 
-# --- Whole votes --------------------------------------------------------------------------------------------
+# Whole votes
 @pytest.mark.parametrize("said", VoteWord)
 @pytest.mark.parametrize("name", ["start_leaf", "end_leaf", "seal"])
 def test_who_compared_has_seen_everything(said: VoteWord, name: str) -> None:
@@ -116,7 +116,7 @@ def test_what_is_no_word_is_no_vote(said: int) -> None:
     assert not statement_checks.is_vote_complete(make_vote(word=said))
 
 
-# --- Openings -----------------------------------------------------------------------------------------------
+# Openings
 def test_an_opening_fits_its_vote() -> None:
     vote = make_vote()
     assert statement_checks.does_opening_fit(vote, make_opening(vote), SOLVER, AUDITOR)
@@ -171,7 +171,7 @@ def test_an_exact_word_must_fit_the_roots(said: VoteWord, fits_equal: bool, fits
     assert statement_checks.do_roots_fit_word(change(equal, "own_end_root")) == fits_other
 
 
-# --- Contradictions -----------------------------------------------------------------------------------------
+# Contradictions
 @pytest.mark.parametrize("name", [field.name for field in fields(Vote)])
 def test_votes_of_one_draw_contradict_where_they_differ(name: str) -> None:
     """Whatever else they say. A vote of another round, root, claim or seed is one on another fork."""

@@ -35,7 +35,7 @@ def list_terms(nodes: Sequence[Node]) -> list[tuple[str, int, int]]:
     return [(node.operation.name, node.elements, node.terms) for node in nodes]
 
 
-# --- Sums in chunks -----------------------------------------------------------------------------------------
+# Sums in chunks
 @pytest.mark.parametrize(
     "terms, chunks",
     [
@@ -144,7 +144,7 @@ def test_the_maximum_of_a_long_row_is_taken_in_chunks(terms: int, nodes: list[tu
     assert torch.equal(bench.read(largest)[0], x.amax(1))
 
 
-# --- Nothing twice ------------------------------------------------------------------------------------------
+# Nothing twice
 def test_equal_operations_on_equal_operands_are_computed_once() -> None:
     bench = Bench()
     x, y = bench.add(ramp(6)), bench.add(ramp(6))
@@ -177,7 +177,7 @@ def test_equal_numbers_share_a_place() -> None:
     assert torch.equal(torch.tensor(bench.builder.numbers), torch.tensor([0.1, 2.0]))
 
 
-# --- Broadcasting -------------------------------------------------------------------------------------------
+# Broadcasting
 def test_a_broadcast_dimension_is_computed_once_and_repeated() -> None:
     bench = Bench()
     x = expand(insert(bench.add(ramp(3, 5)), 1), (3, 4, 5))
@@ -212,7 +212,7 @@ def test_shapes_that_do_not_broadcast_are_refused() -> None:
         bench.builder.map(Operation.ADD, bench.add(ramp(4)), bench.add(ramp(2)))
 
 
-# --- Loops --------------------------------------------------------------------------------------------------
+# Loops
 def test_loops_that_follow_each_other_are_one() -> None:
     bench = Bench()
     x, row = bench.add(ramp(3, 4, 5)), bench.add(ramp(5))

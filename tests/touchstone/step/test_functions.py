@@ -155,7 +155,7 @@ def test_every_operation_that_programs_have_is_tried() -> None:
     assert set(HANDLERS) == recorded
 
 
-# --- Patterns -----------------------------------------------------------------------------------------------
+# Patterns
 def list_operations(function: Function, *inputs: Tensor) -> list[Operation]:
     bench = Bench()
     bench.lower(function, *inputs)
@@ -183,7 +183,7 @@ def test_a_gradient_at_the_label_is_one_selection() -> None:
     assert list_operations(function, *inputs).count(Operation.EQUAL_SELECT) == 1
 
 
-# --- What is refused ----------------------------------------------------------------------------------------
+# What is refused
 REFUSED: dict[str, tuple[Function, Inputs, str]] = {
     "an unknown operation": (lambda x: (x.cos(),), (X,), "aten.cos.default. Only constants"),
     "routing by data": (lambda x: (x.topk(2).values,), (X,), "aten.topk.default. Routing by data"),

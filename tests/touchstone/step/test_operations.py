@@ -234,7 +234,7 @@ def test_sums_run_over_any_dimensions_of_any_order(is_product: bool, is_kept: bo
     assert all(map(torch.equal, ours, expected))
 
 
-# --- Which nodes are written --------------------------------------------------------------------------------
+# Which nodes are written
 def list_nodes(function: Function, *inputs: Tensor) -> list[tuple[str, int, int]]:
     """(operation, elements, terms) of each."""
     bench = Bench()

@@ -66,7 +66,7 @@ def test_a_registry_knows_the_contracts_of_the_package_by_name() -> None:
     )
 
 
-# --- A contract that this version knows nothing of ----------------------------------------------------------
+# A contract that this version knows nothing of
 POINT = [{"name": "xAxis", "type": "uint64"}, {"name": "labels", "type": "string[]"}]
 NEW = parse_abi(
     "Novelty",
@@ -134,7 +134,7 @@ def test_structs_are_sent_as_objects_or_as_mappings() -> None:
     assert encode_call(GO, [[type("Spot", (), mapping)]]) == expected
 
 
-# --- Logs that are none -------------------------------------------------------------------------------------
+# Logs that are none
 ANNOUNCED = next(one for one in load_own_abi("Tasks") if one.name == "Announced")
 GOOD = make_log(ANNOUNCED, sample(ANNOUNCED))
 

@@ -141,7 +141,7 @@ async def test_a_chain_that_is_down_is_told_in_words_of_the_system() -> None:
     assert "Connect call failed" in str(fault.value.actual) and "ssl:" not in str(fault.value)
 
 
-# --- How it answers -----------------------------------------------------------------------------------------
+# How it answers
 async def test_an_answer_ends_a_silence(connection: Connection) -> None:
     connection.health.answered_s = before = -5.0
     await connection.request("eth_blockNumber")
@@ -293,7 +293,7 @@ def test_an_answer_is_decoded_whatever_its_strings_hold() -> None:
         assert decode_json(json.dumps(value).encode()) == value
 
 
-# --- Where it is --------------------------------------------------------------------------------------------
+# Where it is
 KEY = "f00dfacecafe"
 
 

@@ -305,7 +305,7 @@ def test_addresses_mean_the_same_in_any_case() -> None:
     assert hash_statement(make_vote(), DOMAIN) == hash_statement(make_vote(), shouted)
 
 
-# --- One form -----------------------------------------------------------------------------------------------
+# One form
 def split(signature: bytes) -> tuple[int, int]:
     return int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
 

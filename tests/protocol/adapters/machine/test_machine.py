@@ -39,7 +39,7 @@ NMI:     1     1  Non-maskable interrupts
 """
 
 
-# --- What is read -------------------------------------------------------------------------------------------
+# What is read
 def test_the_time_of_the_node_is_that_of_its_process_and_of_all_that_it_started(tmp_path: Path) -> None:
     """Children that have ended count with whoever waited for them; names may hold anything."""
     made = Machine(tmp_path)
@@ -108,7 +108,7 @@ def test_a_real_process_that_works_is_somebody_elses_unless_the_node_started_it(
         see_use(own=process.pid)
 
 
-# --- The rule -----------------------------------------------------------------------------------------------
+# The rule
 QUIET = UseSeen(
     at_s=0.0, busy_s=100.0, own_s=10.0, typed={"pts/0": 1_000.0, "tty1": 900.0}, reports={"USB 1-1": 5}
 )
@@ -147,7 +147,7 @@ def test_the_rule(seen: list[UseSeen], words: str) -> None:
     assert found.startswith(words) and bool(found) == bool(words)
 
 
-# --- Over time ----------------------------------------------------------------------------------------------
+# Over time
 def follow(use: MachineUse, *looks: UseSeen) -> list[tuple[bool, bool]]:
     """(used, idle) after each look."""
     found = []
@@ -268,7 +268,7 @@ def test_a_process_whose_time_cannot_be_read_fails_the_look(
         assert see_use(made.places).own_s == pytest.approx(5 * TICK_S)
 
 
-# --- Where it cannot tell -----------------------------------------------------------------------------------
+# Where it cannot tell
 def spoil_container(made: Machine) -> None:
     made.place("pid:[4026532300]")
 
@@ -310,7 +310,7 @@ def test_the_places_are_those_of_the_system_unless_others_are_named() -> None:
     assert MachineUse(60, 0.5).places == Places() and FIRST_PIDS.startswith("pid:[")
 
 
-# --- Memory and priority ------------------------------------------------------------------------------------
+# Memory and priority
 def test_memory_is_the_machines_or_what_the_groups_of_processes_may_use(tmp_path: Path) -> None:
     whole = measure_memory_bytes(tmp_path, tmp_path / "none")
     assert whole == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

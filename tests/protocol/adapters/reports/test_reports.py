@@ -140,7 +140,7 @@ async def test_a_taken_port_is_named() -> None:
     await server.stop()
 
 
-# --- The file -----------------------------------------------------------------------------------------------
+# The file
 HEALTH_ISSUE = SeenHealthIssue(HealthIssue.RPC_SILENT, 990, "the chain's node is silent")
 STATE = NodeState("0xab", 900, 1_000, End.KILLED, 3, 2, End.KILLED, 77, (HEALTH_ISSUE,))
 

@@ -55,7 +55,7 @@ async def ask(peer: Peer, *, are_private_asked: bool = True) -> ReportsSaid:
         return await client.ask(peer, TASK, 7)
 
 
-# --- Asking -------------------------------------------------------------------------------------------------
+# Asking
 async def test_reports_are_had_without_a_signature(node: Party) -> None:
     asked: list[tuple[bytes, int]] = []
 
@@ -162,7 +162,7 @@ async def test_a_server_with_another_certificate_is_sent_nothing(node: Party) ->
     assert not asked
 
 
-# --- What a liar may answer ---------------------------------------------------------------------------------
+# What a liar may answer
 def spoil(**changes: Any) -> bytes:
     """The answer with other values in its loss."""
     value = json.loads(encode_message(SAID))
@@ -234,7 +234,7 @@ def replace_all(said: DistancesSaid, figure: int) -> DistancesSaid:
     return DistancesSaid(*numbers, said.word, said.comparison, *(figure,) * 3, said.signature)
 
 
-# --- Reading ------------------------------------------------------------------------------------------------
+# Reading
 def test_a_report_names_the_claim_of_the_chain_and_counts_with_its_solver_s_signature() -> None:
     stage = make_stage()
     said = LossSaid(stage.slot, 8, 3, 1, 2, bytes(64))

@@ -175,7 +175,7 @@ def test_a_state_is_three_tensors_in_order() -> None:
     assert {ref.size_bytes for ref in refs} == {40}
 
 
-# --- traces -----------------------------------------------------------------------------------------------
+# Traces
 @pytest.mark.parametrize("leaf_bytes", [512, 1024, 2048, 4096])
 @pytest.mark.parametrize("leaves", [0.01, 1, 1.5, 1024, 1024.5, 3000.25])
 def test_a_tensor_of_a_trace_has_leaves_of_its_own_size(leaf_bytes: int, leaves: float) -> None:
@@ -243,7 +243,7 @@ def test_a_zero_word_is_no_root_though_the_tree_would_be_the_same() -> None:
         feed(BlobVerifier(ref, source="0xpeer"), b"".join([*roots, bytes(32)]))
 
 
-# --- chunks -------------------------------------------------------------------------------------------------
+# Chunks
 @pytest.mark.parametrize("chunks", [range(0), range(2, 4), range(-1, 1), range(0, 3, 2), range(2, 1)])
 def test_there_are_no_other_chunks(chunks: range) -> None:
     _, ref, _ = make_trace_tensor(3 * 128 * 32, 512)

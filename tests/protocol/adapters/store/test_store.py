@@ -143,7 +143,7 @@ def test_another_file_is_judged_again(store: BlobStore) -> None:
         store.open_map(ref)
 
 
-# --- leaves -------------------------------------------------------------------------------------------------
+# Leaves
 @pytest.mark.parametrize("elements", [1, 300, CHUNK_ELEMENTS, 2 * CHUNK_ELEMENTS + 300, 5 * CHUNK_ELEMENTS])
 def test_leaves_are_opened_as_the_whole_tree_would(store: BlobStore, elements: int) -> None:
     data, ref = make_tensor(elements)
@@ -268,7 +268,7 @@ def test_what_killed_writers_left_goes_and_what_is_written_stays(tmp_path: Path)
     assert not left.exists() and written.exists()
 
 
-# --- traces -----------------------------------------------------------------------------------------------
+# Traces
 @pytest.mark.parametrize("leaf_bytes", [512, 1024, 2048, 4096])
 def test_hashed_tensors_of_a_trace_are_kept(store: BlobStore, leaf_bytes: int) -> None:
     data, ref, chunk_roots = make_trace_tensor(300 * leaf_bytes + 1, leaf_bytes)

@@ -75,7 +75,7 @@ async def open_scene(folder: Path, answer: Answer) -> AsyncIterator[Scene]:
         yield Scene(folder, storage)
 
 
-# --- Answers ------------------------------------------------------------------------------------------------
+# Answers
 async def give(request: web.BaseRequest, data: bytes = DATA) -> web.StreamResponse:
     """What a storage does: the object, or the range that is asked for."""
     start, stop, _ = request.http_range.indices(len(data))
@@ -121,7 +121,7 @@ async def send_packed(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(body=gzip.compress(bytes(SIZE)), headers={"Content-Encoding": "gzip"})
 
 
-# --- Tests --------------------------------------------------------------------------------------------------
+# Tests
 async def test_a_blob_comes_from_the_bucket_and_nothing_of_this_node_goes_there(tmp_path: Path) -> None:
     async with open_scene(tmp_path, give) as scene, scene.open() as (peer, client):
         await client.fetch(peer, REF)

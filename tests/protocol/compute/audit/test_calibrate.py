@@ -19,7 +19,7 @@ from touchstone.protocol.spec.task_spec import ScheduleConfig, TrainingSpec
 from touchstone.step.optimizers import AdamW
 
 
-# --- Classes, stages, configurations ------------------------------------------------------------------------
+# Classes, stages, configurations
 def test_get_tensor_class_sorts_every_parameter(spec: TrainingSpec) -> None:
     found = {p.name: get_tensor_class(p.name) for p in parameter_layout(get_model(spec))}
     assert set(found.values()) == set(TENSOR_CLASSES)
@@ -101,7 +101,7 @@ def test_the_configurations_cover_what_the_processor_has(capabilities: Sequence[
     assert {one.cpu_capability for one in found} == set(capabilities)
 
 
-# --- Limits -------------------------------------------------------------------------------------------------
+# Limits
 def test_the_floor_of_the_first_moment_is_where_moments_stop_moving_weights() -> None:
     assert FLOORS.eps_m == pytest.approx(AdamW().epsilon)
 

@@ -37,7 +37,7 @@ def pinned() -> None:
     pin_kernels(1)
 
 
-# --- Nodes over tensors -------------------------------------------------------------------------------------
+# Nodes over tensors
 def build_access(buffer: int, like: Tensor, loops: Sequence[int]) -> Access:
     """A contiguous tensor over the loops that it has, in their order; still along the others (size 1)."""
     strides = [stride if size > 1 else 0 for size, stride in zip(like.shape, like.stride(), strict=True)]
@@ -115,7 +115,7 @@ def assert_agree(node: Node, claimed: Tensor, operands: Tensors) -> None:
     assert not report.outside or judgements[report.element].is_fault
 
 
-# --- Cases --------------------------------------------------------------------------------------------------
+# Cases
 def special_pairs() -> Tensors:
     """A quarter of all pairs."""
     some = torch.randperm(SPECIAL.numel() ** 2, generator=torch.Generator().manual_seed(1))[:500]
@@ -200,7 +200,7 @@ def _widen(node: Node, size: int) -> Node:
 CASES = {name: (node, operands) for name, node, operands in build_cases()}
 
 
-# --- Tests --------------------------------------------------------------------------------------------------
+# Tests
 @pytest.mark.parametrize("name", CASES)
 def test_check_node_clears_what_pytorch_computes_from_awkward_operands(name: str) -> None:
     node, operands = CASES[name]

@@ -54,7 +54,7 @@ def step_all(values: Tensor, towards: float) -> Tensor:
     return torch.nextafter(values, torch.tensor(towards))
 
 
-# --- One rounding -------------------------------------------------------------------------------------------
+# One rounding
 def take_root(a: Fraction) -> Fraction:
     with localcontext(prec=DIGITS):
         return Fraction((Decimal(a.numerator) / Decimal(a.denominator)).sqrt())
@@ -87,7 +87,7 @@ def test_only_the_correctly_rounded_result_is_clear(operation: Operation) -> Non
         assert find_outside(ELEMENT_CHECKS, node, step_all(right, towards), *operands) == list(range(300))
 
 
-# --- What may be taken for zero -----------------------------------------------------------------------------
+# What may be taken for zero
 HALF, ROUNDED_UP = LEAST / 2, (1 - 2.0**-24, LEAST)
 """A subnormal number; and two factors whose product lies below T and is rounded up to it."""
 FLUSHED: list[tuple[Operation, Sequence[float], Sequence[float], Sequence[float]]] = [
@@ -132,7 +132,7 @@ def test_a_claim_that_is_not_finite_is_a_fault_where_the_result_is_below_two_to_
     )
 
 
-# --- A few ulp ----------------------------------------------------------------------------------------------
+# A few ulp
 FUNCTIONS: dict[Operation, tuple[int, Callable[[Decimal], Decimal]]] = {
     Operation.EXPONENTIAL: (2, lambda a: a.exp()),
     Operation.LOGARITHM: (1, lambda a: a.ln()),
@@ -197,7 +197,7 @@ def test_functions_are_not_judged_where_they_have_no_value() -> None:
         assert is_outside(operation, 7.0, LEAST)
 
 
-# --- Indices ------------------------------------------------------------------------------------------------
+# Indices
 def test_gathered_rows_and_chosen_elements_are_those_of_the_index() -> None:
     """A table of four rows in columns, read from its second column on."""
     table, index = torch.arange(12.0) ** 2, torch.tensor([3, 0, 2])
@@ -231,7 +231,7 @@ def list_suspects(claim: Claim) -> list[int]:
     return [number for numbers in claim.suspects for number in numbers.tolist()]
 
 
-# --- Tiles and names ----------------------------------------------------------------------------------------
+# Tiles and names
 @pytest.mark.parametrize("size", [1, 59, 60, 90, 120])
 def test_tiles_show_each_element_once_beside_its_own_terms(
     monkeypatch: pytest.MonkeyPatch, size: int
@@ -289,7 +289,7 @@ def test_unravelled_numbers_take_the_elements_and_terms_that_the_program_means()
     assert (take(claim.output, ()).tolist(), take_terms(claim.operand(0), ()).tolist()) == ([7.0], [[3.0]])
 
 
-# --- Verdicts -----------------------------------------------------------------------------------------------
+# Verdicts
 def wide(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 

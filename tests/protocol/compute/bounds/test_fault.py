@@ -69,7 +69,7 @@ def test_constants_have_their_own_roots(claimant: Claimant) -> None:
         assert tree.roots[number] == compute_data_root(values.numpy().tobytes())
 
 
-# --- What a step run again opens ----------------------------------------------------------------------------
+# What a step run again opens
 @pytest.fixture
 def program(spec: TrainingSpec) -> Program:
     return get_program(spec).program

@@ -126,7 +126,7 @@ def test_find_of_another_program_raises(claimant: Claimant) -> None:
         find(claimant, ClaimedTrace(claimed.roots[:-1], claimed.fetch))
 
 
-# --- Other kernels ------------------------------------------------------------------------------------------
+# Other kernels
 
 
 def measure_share(claimant: Claimant) -> float:
@@ -245,7 +245,7 @@ def test_find_on_other_kernels_sees_one_bit_in_one_element(claimant: Claimant) -
     assert is_convicted(claimant.built, tree, fault)
 
 
-# --- One leaf instead of a tensor ---------------------------------------------------------------------------
+# One leaf instead of a tensor
 def find_last_subtraction(program: Program) -> int:
     """It writes new weights."""
     return max(n for n, node in enumerate(program.nodes) if node.operation is Operation.SUBTRACT)

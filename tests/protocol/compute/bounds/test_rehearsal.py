@@ -144,7 +144,7 @@ def test_rehearse_refuses_a_step_of_which_nothing_can_be_judged(
         rehearse(overflowing, spec, batch, SEED)
 
 
-# --- Exact programs -----------------------------------------------------------------------------------------
+# Exact programs
 @pytest.mark.parametrize("operation", [Operation.QUANTIZED_PRODUCT_SUM, Operation.SUM, Operation.QUANTIZE])
 def test_rehearse_refuses_exact_kernels_that_err_in_one_element(
     state: TrainingState, corpus: Corpus, operation: Operation, monkeypatch: pytest.MonkeyPatch

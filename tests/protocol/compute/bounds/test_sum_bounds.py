@@ -59,7 +59,7 @@ def draw_rows(rows: int, terms: int, seed: int) -> Tensor:
     return x
 
 
-# --- Any order ----------------------------------------------------------------------------------------------
+# Any order
 def add_in_any_order(columns: list[Tensor], random: Random) -> Tensor:
     """float32 additions along a random tree."""
     while len(columns) > 1:
@@ -93,7 +93,7 @@ def test_fused_multiply_adds_are_clear() -> None:
     assert find_outside(SUM_CHECKS, build_dots(ROWS, 17), torch.tensor(totals), a, b) == []
 
 
-# --- The rule to the last float32 ---------------------------------------------------------------------------
+# The rule to the last float32
 def compute_sum_bound(terms: list[Fraction]) -> Fraction:
     """gamma_(n-1) S + n 2^-124; a single term is no sum."""
     count = len(terms)
@@ -160,7 +160,7 @@ def test_a_product_sum_may_lie_as_far_off_as_the_rule_says(terms: int) -> None:
         )
 
 
-# --- Subnormals, and terms that are not selected ------------------------------------------------------------
+# Subnormals, and terms that are not selected
 def test_a_product_may_vanish_with_a_subnormal_operand_alone() -> None:
     """Of two products of 2^-107 the first has a subnormal factor in one row and none in the other."""
     product = 2.0**-107

@@ -197,7 +197,7 @@ def test_larger_leaves_for_longer_sums(built: BuiltProgram, trace: Trace) -> Non
         assert role not in INDEX_ROLES or before != after
 
 
-# --- A step run again: the bits of training, and the trace of a run that keeps everything -------------------
+# A step run again: the bits of training, and the trace of a run that keeps everything
 @pytest.fixture
 def batch(spec: TrainingSpec, corpus: Corpus) -> Batch:
     return get_batch(corpus, spec, BEACON, 0, 3)

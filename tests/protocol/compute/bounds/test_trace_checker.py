@@ -102,7 +102,7 @@ def judge(trace: Trace, number: int, element: int) -> referee.Judgement:
     return referee.judge_element(node, element, fetch, bits(trace.buffers[node.output.buffer], place))
 
 
-# --- Honest -------------------------------------------------------------------------------------------------
+# Honest
 @pytest.mark.parametrize("name", ["short", "long"])
 def test_check_finds_nothing_in_an_honest_trace(name: str, request: pytest.FixtureRequest) -> None:
     trace: Trace = request.getfixturevalue(name)
@@ -124,7 +124,7 @@ def test_a_step_in_fewer_bits_is_outside(short: Trace) -> None:
     assert short.checker().check(claimed.__getitem__, only).faults
 
 
-# --- Lies ---------------------------------------------------------------------------------------------------
+# Lies
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["short", "long"])
 def test_check_finds_one_wrong_element_at_its_node(
@@ -195,7 +195,7 @@ def test_a_claim_that_is_not_finite_is_a_fault_where_nothing_overflows(short: Tr
             assert report.faults == ((number, kind, 0, inf),)
 
 
-# --- Streaming ----------------------------------------------------------------------------------------------
+# Streaming
 def test_check_asks_for_each_buffer_once_and_says_when_it_is_done(short: Trace) -> None:
     log: list[tuple[str, int]] = []
 

@@ -238,7 +238,7 @@ def require_same(state: OuterState, deltas: list[bytes], rate: float, factor: fl
     assert (to_bits(state.weights), to_bits(state.momentum)) == before
 
 
-# --- Outer step ---------------------------------------------------------------------------------------------
+# Outer step
 @pytest.mark.parametrize("claims", [1, 2, 3, 5, 64])
 @pytest.mark.parametrize("rates", RATES)
 def test_any_state_and_any_bytes_are_merged_as_by_plain_operations(
@@ -304,7 +304,7 @@ def test_tensors_of_another_kind_are_refused() -> None:
         nesterov_step.merge(OuterState(flat, flat), [bytes(520), bytes(519)], 0, 0)
 
 
-# --- Pseudo-gradient ----------------------------------------------------------------------------------------
+# Pseudo-gradient
 def require_same_encoding(before: Tensor, after: Tensor) -> None:
     assert encode_delta(before, after) == torch_outer.encode(before, after)
 

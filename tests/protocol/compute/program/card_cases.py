@@ -58,7 +58,7 @@ def count_differing(a: Tensor, b: Tensor) -> int:
     return int(is_other.sum())
 
 
-# --- Numbers ------------------------------------------------------------------------------------------------
+# Numbers
 def draw_patterns(count: int, seed: int = 0) -> Tensor:
     """float32 of any bits, every third one of those above."""
     generator = torch.Generator().manual_seed(seed)
@@ -83,7 +83,7 @@ def draw_rows(rows: int, terms: int, seed: int = 0) -> Tensor:
     return values
 
 
-# --- Elementwise --------------------------------------------------------------------------------------------
+# Elementwise
 Layout = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Sizes, strides of the output, of the first operand, of the others."""
 LAYOUTS: dict[str, Layout] = {
@@ -116,7 +116,7 @@ def list_elementwise() -> Iterator[Case]:
             yield Case(f"{operation.name} {name}", node, (torch.zeros(_reach(sizes, out)), *memory))
 
 
-# --- Reductions ---------------------------------------------------------------------------------------------
+# Reductions
 ROWS: dict[str, tuple[tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]] = {
     "rows": ((37, 300), 1, (1,), (300, 1)),
     "long rows": ((9, 4096), 1, (2,), (4096, 1)),
@@ -141,7 +141,7 @@ def list_reductions() -> Iterator[Case]:
             yield Case(f"{operation.name} {bits} {name}", node, (torch.zeros(_reach(rows, out)), memory))
 
 
-# --- Quantizing ---------------------------------------------------------------------------------------------
+# Quantizing
 SCALED: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
     "rows": ((36, 300), (300, 1), (1, 0)),
     "turned": ((2, 72, 144), (10368, 1, 72), (72, 1, 0)),
@@ -176,7 +176,7 @@ def list_quantized() -> Iterator[Case]:
                 yield Case(f"QUANTIZE {bits} {name}, {kind} scales", node, buffers)
 
 
-# --- Products -----------------------------------------------------------------------------------------------
+# Products
 Shape = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
 """Sizes of the loops of batch, of rows, of columns, and terms."""
 PRODUCTS: dict[str, Shape] = {

@@ -44,7 +44,7 @@ LOGARITHM_SERIES = tuple((2**32 + 2 * k + 1) // (2 * (2 * k + 1)) for k in range
 """d0 .. d6: the integer nearest to 2^31 / (2 k + 1)."""
 
 
-# --- Programs -----------------------------------------------------------------------------------------------
+# Programs
 def run_program(
     program: Program,
     constants: Mapping[int, Floats],
@@ -102,7 +102,7 @@ def run_node(node: Node, buffers: Sequence[Array]) -> None:
         output[...] = _ELEMENTWISE[node.operation](*operands)
 
 
-# --- Views --------------------------------------------------------------------------------------------------
+# Views
 def view(buffers: Sequence[Array], access: Access, sizes: Sequence[int]) -> Array:
     """The elements at offset + sum(index * stride), one loop an axis, where they lie."""
     buffer = buffers[access.buffer]
@@ -131,7 +131,7 @@ def _flatten_terms(node: Node, values: Array) -> Array:
     return np.broadcast_to(values, outer + node.reduced_sizes).reshape(*outer, node.terms)
 
 
-# --- Numbers ------------------------------------------------------------------------------------------------
+# Numbers
 def _make_power(exponent: Array) -> Doubles:
     """2^exponent, of -1022 to 1023."""
     return np.asarray((exponent.astype(np.int64) + 1023) << 52).view(np.float64)
@@ -244,7 +244,7 @@ def _select_finite(a: Floats, b: Floats, c: Floats) -> Floats:
     return np.where(np.isfinite(a), b, c)
 
 
-# --- Reductions ---------------------------------------------------------------------------------------------
+# Reductions
 def _sum(node: Node, a: Floats) -> Floats:
     return sum_fixed(_flatten_terms(node, a))
 
@@ -291,7 +291,7 @@ _REDUCTIONS: Mapping[Operation, Callable[..., Array]] = {
 }
 
 
-# --- Indices ------------------------------------------------------------------------------------------------
+# Indices
 def _gather(node: Node, buffers: Sequence[Array]) -> Array:
     index, read = node.operands
     loops = len(node.sizes)

@@ -21,7 +21,7 @@ def update(vectors: Vectors, gradient: Tensor, optimizer: AdamW, scalars: Tensor
     return optimizer.update((), vectors, gradient, scalars)
 
 
-# --- The update, exactly ------------------------------------------------------------------------------------
+# The update, exactly
 def grid(count: int, seed: int, scale: float) -> Tensor:
     return torch.randn(count, generator=torch.Generator().manual_seed(seed)) * scale
 
@@ -108,7 +108,7 @@ def test_a_gradient_of_zero_only_decays() -> None:
     assert torch.equal(weights, w * 0.75) and not first.any() and not second.any()
 
 
-# --- The update as nodes run it -----------------------------------------------------------------------------
+# The update as nodes run it
 MANY = 300_000
 assert MANY > 3 * TILE_ELEMENTS
 

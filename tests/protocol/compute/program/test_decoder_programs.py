@@ -75,7 +75,7 @@ def test_every_node_of_an_exact_step_computes_what_the_specification_says(name: 
     require_elements(built.program, kept, samples=3)
 
 
-# --- Idle parts ---------------------------------------------------------------------------------------------
+# Idle parts
 def require_decay_alone(
     built: BuiltProgram, weights: Tensor, limit: int, numeric_format: str, idle: slice
 ) -> None:
@@ -115,7 +115,7 @@ def test_only_weight_decay_moves_the_bias_of_keys() -> None:
     require_decay_alone(recorded.built, recorded.weights, VOCABULARY, "float32", idle)
 
 
-# --- Published sizes ----------------------------------------------------------------------------------------
+# Published sizes
 MOST_PROOF_BYTES = 1 << 17
 """What Ethereum's nodes take as the data of a transaction."""
 

@@ -65,7 +65,7 @@ def train(
     return state_header(end), losses
 
 
-# --- The same program ---------------------------------------------------------------------------------------
+# The same program
 @pytest.mark.parametrize("numeric_format", FORMATS)
 def test_a_device_computes_the_bits_of_the_processors_own_way(
     state: TrainingState, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, numeric_format: str
@@ -147,7 +147,7 @@ def test_an_exact_rehearsal_on_a_device_is_beside_the_processors_own_kernels(
     assert kinds == [("meta", DeviceKernels), ("cpu", ExactKernels)]
 
 
-# --- Copies -------------------------------------------------------------------------------------------------
+# Copies
 def test_copies_are_made_in_order_and_none_to_the_host_while_steps_run(
     state: TrainingState, corpus: Corpus, spec: TrainingSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +232,7 @@ def test_a_tensor_comes_from_a_card_in_pieces_each_waited_for(monkeypatch: pytes
     assert torch.equal(source, target) and len(streams) == 3 and pinned == [4]
 
 
-# --- Graphs -------------------------------------------------------------------------------------------------
+# Graphs
 class SharedStreams:
     """What PyTorch keeps of streams in a process: which one each thread is on, and one that all captures are
     on. A capture that ends badly leaves its thread there."""
@@ -339,7 +339,7 @@ def test_a_graph_that_does_not_agree_is_not_used(
     assert said in caplog.text and device.events.count("launch") <= 1
 
 
-# --- Bad input ----------------------------------------------------------------------------------------------
+# Bad input
 def test_what_does_not_fit_is_refused_and_training_goes_on(
     state: TrainingState, corpus: Corpus, spec: TrainingSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,7 +96,7 @@ def draw(*shape: int, spread: float = 20.0) -> Tensor:
     return torch.randn(shape, generator=generator) * torch.exp2(exponents.round())
 
 
-# --- A whole step -------------------------------------------------------------------------------------------
+# A whole step
 @pytest.mark.parametrize("family", ["bytes", "doubles"])
 @pytest.mark.parametrize(
     ("numeric_format", "chunk_terms"), [("exact15", 128), ("exact8", 4096), ("exact20", 512)]
@@ -118,7 +118,7 @@ def test_every_node_of_a_step_computes_what_the_specification_says(
         assert torch.equal(own, other)
 
 
-# --- Rows at the ends of the range --------------------------------------------------------------------------
+# Rows at the ends of the range
 @pytest.mark.parametrize("family", ["bytes", "doubles"])
 @pytest.mark.parametrize("bits", [8, 15, 20])
 def test_products_of_numbers_of_all_sizes(bits: int, family: str) -> None:
@@ -173,7 +173,7 @@ def test_a_table_whose_rows_differ_by_index_is_refused() -> None:
         selected_table.look_at_table(NodeViews(node, lambda *_: NOTHING))
 
 
-# --- Functions and choices ----------------------------------------------------------------------------------
+# Functions and choices
 EDGES = torch.tensor(
     [0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e-45, -1e-45, 87.0, -87.0, 86.99, 88.72, 88.73,
      -103.9, -104.0, 127.9, 128.0, -128.0, 1.0, 1e-30, 3e38, -3e38, 0.7071067, 0.7071068, 1.4142135, 2.0]

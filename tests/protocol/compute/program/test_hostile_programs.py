@@ -68,7 +68,7 @@ def require_alike(written: HandWritten, program: Program, numeric_format: str) -
     assert all(map(is_same, end.vectors, state.vectors))
 
 
-# --- What is written over what ------------------------------------------------------------------------------
+# What is written over what
 def write_update(change: Mapping[str, Operand | str] | None = None, gradient: int | None = None) -> Written:
     written = HandWritten(LONG)
     own = written.constant(torch.linspace(-1, 1, LONG))
@@ -145,7 +145,7 @@ def test_workers_do_not_cut_an_update_that_reads_other_leaves() -> None:
         list(pool.map(lambda own: CutStep(training, meeting.join(own)), range(2)))
 
 
-# --- Reductions that have nothing to reduce -----------------------------------------------------------------
+# Reductions that have nothing to reduce
 def add_up_one() -> Written:
     written = HandWritten(LONG)
     two = written.constant([2.0])
@@ -178,7 +178,7 @@ def test_a_reduction_of_one_term_is_trained_as_it_is_traced(
     require_alike(*make(), numeric_format)
 
 
-# --- Results that come from anywhere ------------------------------------------------------------------------
+# Results that come from anywhere
 def write_result(operation: Operation) -> Written:
     """W is what one operation gives, and not an optimizer's choice between new and old."""
     if operation in INDEXED:
@@ -237,7 +237,7 @@ def test_any_operation_may_write_w(operation: Operation, numeric_format: str) ->
     require_alike(*write_result(operation), numeric_format)
 
 
-# --- Honest numbers that the referee would convict ----------------------------------------------------------
+# Honest numbers that the referee would convict
 def list_faults(written: HandWritten, program: Program) -> list[str]:
     """Operations of honest elements that the referee convicts, or that two kernels compute differently."""
     step = judge(written, program, "exact15").step
@@ -299,7 +299,7 @@ def test_the_referee_convicts_no_honest_element(make: Callable[[], Written]) -> 
     assert list_faults(*make()) == []
 
 
-# --- Refused ------------------------------------------------------------------------------------------------
+# Refused
 def scale_by(add: Callable[[HandWritten], tuple[int, int, tuple[int, ...]]]) -> Written:
     written = HandWritten(8)
     values, scales = written.quantize(W, 2, 4, 15)
@@ -388,7 +388,7 @@ def test_a_machine_that_trains_other_bits_than_it_traces_does_not_stake(
         rehearse(begin_round(weights, 0), judged.training, draw_rows(), bytes(32))
 
 
-# --- Memory beside the tensors ------------------------------------------------------------------------------
+# Memory beside the tensors
 @pytest.mark.parametrize("operation", [Operation.PRODUCT_SUM, Operation.SELECTED_SUM])
 def test_copies_that_a_kernel_makes_are_told(operation: Operation) -> None:
     """Of operands that are read again and again: a matrix of 4 KB, 4,096 times."""

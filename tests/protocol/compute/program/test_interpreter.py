@@ -63,7 +63,7 @@ def assert_equal(ours: StepResult, expected: StepResult) -> None:
         assert torch.equal(a, b), name
 
 
-# --- Memory -------------------------------------------------------------------------------------------------
+# Memory
 @pytest.mark.parametrize("numeric_format", ["float32", "exact15"])
 @pytest.mark.parametrize("model", [TINY, DecoderConfig(257, 96, 300, 1, 2, 1, 48)], ids=["whole", "in tiles"])
 def test_what_a_step_takes_is_known_before_any_memory_is_taken(
@@ -77,7 +77,7 @@ def test_what_a_step_takes_is_known_before_any_memory_is_taken(
     assert measure_arena_bytes(built.program) == taken > 0
 
 
-# --- The same step ------------------------------------------------------------------------------------------
+# The same step
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_step_is_the_plain_step_within_float_noise(name: str) -> None:
     config = CONFIGS[name]
@@ -158,7 +158,7 @@ def test_an_update_without_finite_norm_changes_nothing_in_tiles() -> None:
         assert torch.equal(result.weights, w) == torch.equal(result.first_moment, m) == is_kept
 
 
-# --- What does not fit --------------------------------------------------------------------------------------
+# What does not fit
 @pytest.mark.parametrize("place, name", list(enumerate(["weights", "first_moment", "second_moment"])))
 def test_a_vector_of_another_size_is_refused(place: int, name: str) -> None:
     vectors, tokens, labels, scalars = make_inputs(TINY_CONFIG)
@@ -210,7 +210,7 @@ def test_only_a_traced_run_can_be_kept() -> None:
         make_interpreter(TINY_CONFIG).run(*make_inputs(TINY_CONFIG), keep=lambda _buffer, _values: None)
 
 
-# --- Traces -------------------------------------------------------------------------------------------------
+# Traces
 def test_every_tensor_is_shown_once_and_whole() -> None:
     built = build_program(TINY_CONFIG)
     shown: Counter[int] = Counter()
@@ -247,7 +247,7 @@ def test_what_is_shown_is_what_the_nodes_read() -> None:
     assert checked > 30
 
 
-# --- Memory -------------------------------------------------------------------------------------------------
+# Memory
 def list_internal(program: Program) -> list[int]:
     named = {program.outputs.weights, program.outputs.first_moment, program.outputs.second_moment}
     return [n for n, b in enumerate(program.buffers) if b.role is Role.TENSOR and n not in named]

@@ -34,7 +34,7 @@ OUTPUT = 0
 """Buffer of the output; those of the operands follow."""
 
 
-# --- The definition -----------------------------------------------------------------------------------------
+# The definition
 def nearest_or_infinite(value: float) -> float:
     return nearest(value) if isfinite(value) else value
 
@@ -101,7 +101,7 @@ def compute_bound(node: Node, number: int, buffers: Sequence[list[float]]) -> fl
     return float(judge_operation(node.operation, terms, 0).bound) * (1 + WIDE_SHARE)
 
 
-# --- Running a kernel ---------------------------------------------------------------------------------------
+# Running a kernel
 @dataclass
 class Memory:
     """Buffers, and the views made of them, which follow when the buffers are replaced."""
@@ -164,7 +164,7 @@ def place(node: Node, buffers: list[Tensor], rest: float, elements: list[float])
     return flat
 
 
-# --- Drawing nodes ------------------------------------------------------------------------------------------
+# Drawing nodes
 def draw_access(data: st.DataObject, buffer: int, sizes: Sequence[int]) -> Access:
     """Any strides, many of them 0."""
     strides = [data.draw(st.sampled_from([0, 0, 1, 2, 3, 5, 12, 30])) for _ in sizes]
@@ -227,7 +227,7 @@ def test_every_kernel_computes_its_node(operation: Operation, data: st.DataObjec
     require_kernel_follows(node, fill(node, seed))
 
 
-# --- Nodes as the lowering writes them ----------------------------------------------------------------------
+# Nodes as the lowering writes them
 def row_major(buffer: int, sizes: Sequence[int], loops: Sequence[int], offset: int = 0) -> Access:
     """Contiguous over the chosen loops, in that order; still along the others."""
     strides = [0] * len(sizes)

@@ -115,7 +115,7 @@ def test_all_tensors_of_a_step_have_the_bits_of_the_text(
         assert any(np.isinf(values).any() for values in floats)
 
 
-# --- One node -----------------------------------------------------------------------------------------------
+# One node
 ELEMENTS = 300
 TERMS = 5
 EDGES = (0, 0x80000000, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x3F800000, 0x42FFFFFF, 0x43000000, 0xC3000000,

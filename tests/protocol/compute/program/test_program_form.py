@@ -131,7 +131,7 @@ def test_a_constant_that_is_a_scale_is_a_power_of_two() -> None:
             require_constants(built)
 
 
-# --- Loops of size 1 ----------------------------------------------------------------------------------------
+# Loops of size 1
 def make_product(sizes: tuple[int, ...], rows: int, terms: int) -> BuiltProgram:
     """A program of one product of W with itself, whose QUANTIZE has these loops, some of them of size 1; W
     lies term for term."""

@@ -46,7 +46,7 @@ def build_again(config: DecoderStep) -> BuiltProgram:
     return build_program(config)
 
 
-# --- One root -----------------------------------------------------------------------------------------------
+# One root
 def test_building_twice_gives_the_same_program() -> None:
     first, second = build_again(TINY_CONFIG), build_again(TINY_CONFIG)
     assert first is not second and first.program == second.program
@@ -109,7 +109,7 @@ def test_whatever_a_step_depends_on_changes_the_root(change: dict[str, Any]) -> 
     assert root_of(build_program(replace(TINY_CONFIG, **change))) != root_of(build_program(TINY_CONFIG))
 
 
-# --- What a program is --------------------------------------------------------------------------------------
+# What a program is
 @pytest.mark.parametrize("name", CONFIGS)
 def test_programs_keep_the_rules(name: str) -> None:
     built = build_program(CONFIGS[name])

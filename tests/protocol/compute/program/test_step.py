@@ -104,7 +104,7 @@ def test_a_misshapen_state_is_refused(
             advance(replace(state, **{name: bad}), batch_of(corpus, spec, 0), spec)  # type: ignore[arg-type]
 
 
-# --- Repeating ----------------------------------------------------------------------------------------------
+# Repeating
 def test_two_threads_that_train_at_once_do_not_disturb_each_other(
     state: TrainingState, corpus: Corpus, spec: TrainingSpec
 ) -> None:

@@ -211,7 +211,7 @@ def test_a_step_in_parts_has_the_same_bits_trained_and_traced(monkeypatch: pytes
     assert is_equal(trained, {place: tensor for place, tensor in traced.items() if place < 0})
 
 
-# --- The arena ----------------------------------------------------------------------------------------------
+# The arena
 def write_gaps(count: int) -> tuple[Program, list[int], list[int]]:
     """A program with a gap behind each of `count` small tensors, then as many large ones, then a small one:
     the first tensors, and those that come later."""

@@ -250,7 +250,7 @@ def test_judge_state_in_parts_finds_the_same_element(
     assert (whole.element, whole.exceeds_limits) == (701, True)
 
 
-# --- Conditioning: weights shaken in their last bit ---------------------------------------------------------
+# Conditioning: weights shaken in their last bit
 @pytest.fixture
 def start() -> TrainingState:
     generator = torch.Generator().manual_seed(1)
@@ -296,7 +296,7 @@ def test_noise_below_what_limits_can_say_makes_no_segment_ill_conditioned() -> N
     assert all(is_well_conditioned(own, find_usual(noise)) for own in noise)
 
 
-# --- A step's own noise -------------------------------------------------------------------------------------
+# A step's own noise
 @pytest.mark.parametrize(
     ("excess", "noise", "is_false"),
     [

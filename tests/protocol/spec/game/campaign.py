@@ -159,7 +159,7 @@ class Campaign(RuleBasedStateMachine):
         self.sent = 0
         self.pass_time(ahead)
 
-    # --- Time -------------------------------------------------------------------------------------------
+    # Time
     @rule(steps=st.integers(1, 12))
     def wait(self, steps: int) -> None:
         self.pass_time(steps)
@@ -180,7 +180,7 @@ class Campaign(RuleBasedStateMachine):
         self.world.play_block()
         self.world.block += 1
 
-    # --- Cheats -----------------------------------------------------------------------------------------
+    # Cheats
     def send(self, call: GameCall, sender: str) -> None:
         name = type(call).__name__
         SENT[name] += 1
@@ -340,7 +340,7 @@ class Campaign(RuleBasedStateMachine):
     def halt(self) -> None:
         self.send(calls.HaltTask(), SUBMITTER)
 
-    # --- What must hold ---------------------------------------------------------------------------------
+    # What must hold
     @invariant()
     def money_is_neither_made_nor_lost(self) -> None:
         world = self.world

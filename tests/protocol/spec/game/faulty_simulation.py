@@ -143,7 +143,7 @@ class FaultySimulation(Simulation):
             self.acts.append((self.block, sender, call))
             self.done.append((sender, act))
 
-    # --- What is due ------------------------------------------------------------------------------------
+    # What is due
     def list_duties(self) -> Iterator[tuple[str, GameCall]]:
         for sender, call in self._list_all():
             left = self._leave_out(sender, call)
@@ -218,7 +218,7 @@ def make_faulty(salt: int = 0) -> FaultySimulation:
     return world
 
 
-# --- What parties do besides their duties -------------------------------------------------------------------
+# What parties do besides their duties
 def list_plans(world: FaultySimulation, now: GameState) -> Iterator[tuple[str, GameCall]]:
     """Each once, but for moves of what is open."""
     done = set(world.done)

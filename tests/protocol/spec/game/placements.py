@@ -15,7 +15,7 @@ from touchstone.protocol.spec.params import LATE_RATE_ONE
 NOTHING = Fraction(0)
 
 
-# --- Any placement ------------------------------------------------------------------------------------------
+# Any placement
 def compute_hits(segment_count: int, draws: int, spoiled: Collection[int]) -> Weights:
     """Chances that 0, 1, 2, ... drawn segments are spoiled.
 
@@ -60,7 +60,7 @@ def compute_escape(
     return sum(ways, start=Fraction(0))
 
 
-# --- Searching for the worst --------------------------------------------------------------------------------
+# Searching for the worst
 def list_plausible_placements(segment_count: int, spoiled: int) -> Iterator[frozenset[int]]:
     """Placements that a cheat would try: one run, every second segment, pairs, every third, evenly spread."""
     patterns = ((1,), (2,), (1, 2), (1, 3), (3,), (2, 3))

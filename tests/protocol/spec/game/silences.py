@@ -109,7 +109,7 @@ def play_silence(points: Points, silence: Silence) -> FaultySimulation:
     return world
 
 
-# --- What must hold whoever was silent ----------------------------------------------------------------------
+# What must hold whoever was silent
 def list_flaws(world: FaultySimulation, silent: str | None) -> list[str]:
     """What does not hold at the end of a play; each names what was expected."""
     losses = Losses(world)

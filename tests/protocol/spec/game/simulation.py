@@ -178,7 +178,7 @@ class Simulation:
     def get_gain(self, account: str) -> int:
         return self.withdrawn.get(account, 0) - self.deposited.get(account, 0)
 
-    # --- What is true -----------------------------------------------------------------------------------
+    # What is true
     def get_true_word(self, game_round: GameRound, slot: int) -> VoteWord:
         account = self.claimants[game_round.index, slot]
         if not self.is_served(account, game_round.index):
@@ -206,7 +206,7 @@ class Simulation:
         word = VoteWord.ABSTAIN if vote is None else vote.word
         return word == (VoteWord.ACCEPT if is_claim_false else VoteWord.REJECT_STATE)
 
-    # --- Playing ----------------------------------------------------------------------------------------
+    # Playing
     def jump(self, block: int) -> None:
         assert block >= self.block
         self.block = block
@@ -289,7 +289,7 @@ def solver(number: int) -> int:
     return compute_seat_id(SeatRole.SOLVER, number)
 
 
-# --- Duties of an honest seat -------------------------------------------------------------------------------
+# Duties of an honest seat
 def list_seat_duties(world: Simulation, now: GameState, seat: Seat) -> Iterator[tuple[str, GameCall]]:
     if seat.role != SeatRole.SOLVER and seat.status != SeatStatus.CONVICTED:
         yield from list_votes(world, now, seat)
@@ -396,7 +396,7 @@ def _list_answers(world: Simulation, now: GameState, seat: Seat) -> Iterator[tup
             yield seat.account, calls.BringLeaf(number)
 
 
-# --- Making worlds ------------------------------------------------------------------------------------------
+# Making worlds
 def make_world(solvers: int = 3, verifiers: int = 5, whistleblowers: int = 3, **changes: Any) -> Simulation:
     terms = make_terms(**changes)
     world = Simulation(create_game(terms, BOUNDS_LOCAL, START_BLOCK))

@@ -51,7 +51,7 @@ def test_a_call_is_a_value(kind: Any) -> None:
             setattr(call, one.name, "another")
 
 
-# --- Facts --------------------------------------------------------------------------------------------------
+# Facts
 def make_open() -> Simulation:
     """Round 0 is posted. Contest 0 waits for an answer, 1 for its leaf; ask 2 and dispute 3 are open; "x" has
     sealed a proof."""

@@ -56,7 +56,7 @@ def count(votes: Words) -> dict[int, CountedVote]:
     return {rank: CountedVote(word, block) for rank, (word, block) in votes.items()}
 
 
-# --- Who audits what ----------------------------------------------------------------------------------------
+# Who audits what
 @pytest.mark.parametrize(("draws", "verifiers"), [(1, 3), (1, 7), (2, 6), (2, 7), (2, 40)])
 def test_no_auditor_audits_one_claim_twice(draws: int, verifiers: int) -> None:
     game_round = make_round(verifiers)
@@ -100,7 +100,7 @@ def test_a_claim_has_no_late_audit_without_seed_place_and_three_whistleblowers(
     assert assignments.get_drawn_seat(state, game_round, 0, 1, 0) is None
 
 
-# --- Claims -------------------------------------------------------------------------------------------------
+# Claims
 @pytest.mark.parametrize(
     ("votes", "status_by_block"),
     [

@@ -51,7 +51,7 @@ def make_draft(stakes: tuple[int, ...], cap: int = 150, escrow: int = 10_000) ->
     return Draft(replace(state, vault=Vault({ESCROW: escrow, **wei})), 110)
 
 
-# --- Slashes ------------------------------------------------------------------------------------------------
+# Slashes
 @pytest.mark.parametrize(
     ("stakes", "cap", "escrow", "parts"),
     [
@@ -110,7 +110,7 @@ def test_a_fall_holds_what_undone_work_is_owed_as_far_as_the_slash_reaches(
     assert draft.state.vault.get_wei(HELD) == 1_350 - held
 
 
-# --- Pay that is made good ----------------------------------------------------------------------------------
+# Pay that is made good
 @pytest.mark.parametrize(
     ("words", "rank", "is_taken"),
     [
@@ -183,7 +183,7 @@ def test_lost_pay_is_burned_once(phase: RoundPhase, is_settled: bool, burned: in
     assert draft.state.vault.get_wei(BURNED) == burned
 
 
-# --- Bonds --------------------------------------------------------------------------------------------------
+# Bonds
 @pytest.mark.parametrize(("bond", "account", "parts"), [(300, "a", (150, 150)), (301, "a", (150, 151)),
                                                         (1, "a", (0, 1)), (301, None, (0, 301))])  # fmt: skip
 def test_half_of_a_lost_bond_is_for_who_answered_and_the_odd_wei_burns(

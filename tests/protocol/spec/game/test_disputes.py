@@ -54,7 +54,7 @@ def dispute(
     return world.try_send(calls.DisputeStatement(ref, bond, **facts), sender)
 
 
-# --- ASK ----------------------------------------------------------------------------------------------------
+# ASK
 
 
 def answer_reject(world: Simulation, ask_number: int = 0) -> None:
@@ -103,7 +103,7 @@ def test_nobody_is_paid_once_the_number_is_used_again() -> None:
     assert dispute(world) == "StatementUnknown", "nor does the stranger answer for the claim"
 
 
-# --- DISPUTE ------------------------------------------------------------------------------------------------
+# DISPUTE
 
 
 def test_a_dispute_lasts_three_answers_and_three_moves_between_at_most() -> None:

@@ -87,7 +87,7 @@ def test_the_play_has_each_kind_of_thing_in_it() -> None:
     assert any(game_round.late_slots for game_round in world.state.rounds.values())
 
 
-# --- What would be seen -------------------------------------------------------------------------------------
+# What would be seen
 def test_money_that_is_stuck_open_or_taken_is_seen() -> None:
     """The checks of a play's end, each on an end that is wrong in one thing."""
     end = get_end()

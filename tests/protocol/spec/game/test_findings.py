@@ -46,7 +46,7 @@ def make_contest(root: bytes = b"") -> Simulation:
     return world
 
 
-# --- C1: a pseudo-gradient that nobody can open -------------------------------------------------------------
+# C1: a pseudo-gradient that nobody can open
 def test_c1_a_claim_without_data_is_not_accepted() -> None:
     """Auditors see the whole pseudo-gradient or say UNSERVED."""
     world = make_world(rounds=2)
@@ -76,7 +76,7 @@ def test_c1_the_honest_contester_of_a_poisoned_root_needs_no_leaf() -> None:
     assert {world.state.seats[n].status for n in (solver(0), solver(1))} == {SeatStatus.CONVICTED}
 
 
-# --- C2: windows of one block -------------------------------------------------------------------------------
+# C2: windows of one block
 @pytest.mark.parametrize("window", [one.name for one in fields(GameWindows)])
 @pytest.mark.parametrize("name", sorted(BOUNDS))
 def test_c2_no_task_has_a_window_of_one_block(name: str, window: str) -> None:
@@ -98,7 +98,7 @@ def test_c2_an_answer_has_its_whole_clock_whenever_it_is_asked_for() -> None:
     assert world.try_send(calls.AnswerQuery(0), "y") is None
 
 
-# --- H1: a cheat's second identity plays a dispute slowly ---------------------------------------------------
+# H1: a cheat's second identity plays a dispute slowly
 def test_h1_a_slow_dispute_shields_nobody() -> None:
     world = make_judged()
     world.send(calls.DisputeStatement(CLAIM, 80), "second identity")
@@ -116,7 +116,7 @@ def test_h1_losing_on_purpose_acquits_of_nothing() -> None:
     assert world.get_seat("solver0").status == SeatStatus.CONVICTED
 
 
-# --- H2: closing over disputes, and taking one's own slash back ---------------------------------------------
+# H2: closing over disputes, and taking one's own slash back
 def test_h2_a_task_does_not_close_over_a_dispute() -> None:
     world = make_judged(rounds=1)
     post(world, (0, 1), (0, 1, 2))
@@ -143,7 +143,7 @@ def test_h2_a_full_self_challenge_loses_half_of_the_stake(finder_cap: int) -> No
     assert back <= 1_000 and get_burned(world) + vault.get_wei(HELD) >= 1_000
 
 
-# --- M2: reserves copy an opened end ------------------------------------------------------------------------
+# M2: reserves copy an opened end
 def test_m2_nothing_is_opened_before_the_draw_is_decided() -> None:
     world = make_drawn()
     vote(world, 0, 0, 0, VoteWord.REJECT_STATE)
@@ -154,7 +154,7 @@ def test_m2_nothing_is_opened_before_the_draw_is_decided() -> None:
     assert all(one.is_opened for one in get_votes(world.state.rounds[0], 0, 0).values())
 
 
-# --- M3: one dispute in the last block locks everybody's stake ----------------------------------------------
+# M3: one dispute in the last block locks everybody's stake
 def test_m3_a_question_holds_the_seat_that_it_names_and_nobody_else() -> None:
     world = make_judged(rounds=1)
     post(world, (0, 1), (0, 1, 2))
@@ -171,7 +171,7 @@ def test_m3_a_question_holds_the_seat_that_it_names_and_nobody_else() -> None:
         assert refusal == ("NotSettleable" if f"verifier{i}" == signer else None)
 
 
-# --- M4: poster and rival in one hand -----------------------------------------------------------------------
+# M4: poster and rival in one hand
 def test_m4_contests_do_not_replace_a_root_and_cannot_go_on_for_ever() -> None:
     world = make_contest()
     for number in range(1, 6):
@@ -202,7 +202,7 @@ def test_m4_every_fall_costs_a_majority_so_roots_do_not_fall_for_ever() -> None:
     assert world.try_send(calls.LetStand(0), "x") is None
 
 
-# --- L ------------------------------------------------------------------------------------------------------
+# L
 DIGEST = make_word("digest")
 
 

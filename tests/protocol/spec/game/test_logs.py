@@ -59,7 +59,7 @@ def read_events() -> dict[str, set[str]]:
     }
 
 
-# --- Plays --------------------------------------------------------------------------------------------------
+# Plays
 ODD = replace(
     AMOUNTS, solver_stake=2_003, auditor_stake=501, query_bond=41, dispute_bond=81, contest_bond=301
 )
@@ -157,7 +157,7 @@ def keep_own(vault: Vault) -> Vault:
     return Vault({pot: wei for pot, wei in vault.wei.items() if pot.kind != PotKind.CREDIT})
 
 
-# --- Names --------------------------------------------------------------------------------------------------
+# Names
 def test_every_log_of_a_task_is_taken_or_tells_nothing_of_the_round() -> None:
     """A log that the contracts add, or a name that is misspelt, would leave a node behind without a word."""
     of_tasks = {name for name, values in read_events().items() if "task" in values}

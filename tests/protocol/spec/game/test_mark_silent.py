@@ -20,7 +20,7 @@ def find(world: Simulation, number: int) -> tuple[MissedPlace, ...]:
     return find_silences(world.get_now(), world.state.seats[number], world.block)
 
 
-# --- Solvers ------------------------------------------------------------------------------------------------
+# Solvers
 def make_missed(count: int = SILENCES_LEAST) -> Simulation:
     """solver2 misses rounds; the keepers do nothing else than to open the next ones."""
     world = make_quiet_world(rounds=6)
@@ -48,7 +48,7 @@ def test_settled_rounds_are_no_evidence() -> None:
     assert find(world, solver(2)) == () and mark(world, solver(2), ROUNDS) == "NotSilent"
 
 
-# --- Auditors -----------------------------------------------------------------------------------------------
+# Auditors
 def make_drawn(solvers: int = 4) -> Simulation:
     """Three verifiers for some claims: the verifiers are primaries of every third."""
     world = make_quiet_world(solvers=solvers, verifiers=3, rounds=6, solver_seats=10)

@@ -48,7 +48,7 @@ def judge(world: Simulation, words: tuple[VoteWord | None, ...], index: int) -> 
             assert vote(world, slot, 0, 1, word, index)
 
 
-# --- A fall -------------------------------------------------------------------------------------------------
+# A fall
 def make_fall(rounds_after: int = 2) -> Simulation:
     """Signers 0 and 1 post a wrong root; round 1 is posted on it, round 2 is open, then the root falls."""
     world = make_judged()

@@ -15,7 +15,7 @@ from touchstone.protocol.spec.game.timing import compute_closing_block
 RANDOM = make_word("randomness")
 
 
-# --- COMMIT and the close -----------------------------------------------------------------------------------
+# COMMIT and the close
 def close_of(world: Simulation) -> int:
     return compute_closing_block(world.state, world.state.rounds[0])
 
@@ -29,7 +29,7 @@ def test_two_thirds_are_rounded_up_and_wait_for_train_min() -> None:
     assert close_of(world) == 143, "train_min after OPEN"
 
 
-# --- The freeze ---------------------------------------------------------------------------------------------
+# The freeze
 def test_the_pool_after_next_is_frozen_as_the_closing_block_leaves_it() -> None:
     """The race: what the closing block still changes counts, what the next block changes does not."""
     world = make_quiet_world(solvers=3)

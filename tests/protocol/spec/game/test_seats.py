@@ -39,7 +39,7 @@ def test_all_numbers_of_auditors_can_be_taken() -> None:
     assert join(world, "new", 500, SeatRole.WHISTLEBLOWER) is None, "the other role has its own"
 
 
-# --- Joining ------------------------------------------------------------------------------------------------
+# Joining
 def test_who_joins_and_leaves_before_a_freeze_pushes_nobody_out() -> None:
     """Accounts of one wei more join in one block, leave, are paid out and withdraw: it cost nothing, and
     every honest solver was out for days. A task that was paused so long could be closed by anybody."""

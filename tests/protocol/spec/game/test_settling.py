@@ -52,7 +52,7 @@ def test_the_pay_of_a_rejected_claim_is_burned() -> None:
     assert get_burned(world) == 100 and world.state.vault.get_wei(ESCROW) == escrow - 100
 
 
-# --- When ---------------------------------------------------------------------------------------------------
+# When
 def test_the_one_horizon_by_hand() -> None:
     """Closed in 103: dispute 200, audit_max 30, ask 720."""
     closed = GameRound(0, Pool(), b"", opened=100, counted=0, closed=103)

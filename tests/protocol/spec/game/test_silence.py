@@ -101,7 +101,7 @@ def list_points(party: str) -> tuple[int, ...]:
     return tuple(sorted({kinds.index(kind) for kind in kinds}))
 
 
-# --- What must hold whoever was silent ----------------------------------------------------------------------
+# What must hold whoever was silent
 def check_end(world: Simulation, silent: str | None) -> None:
     state = world.state
     assert state.is_closed, "the task has closed"

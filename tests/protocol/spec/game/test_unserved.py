@@ -30,7 +30,7 @@ A, U, X = VoteWord.ACCEPT, VoteWord.UNSERVED, VoteWord.ABSTAIN
 VERIFIER, WHISTLEBLOWER, SOLVER = SeatRole.VERIFIER, SeatRole.WHISTLEBLOWER, SeatRole.SOLVER
 
 
-# --- How many draws -----------------------------------------------------------------------------------------
+# How many draws
 @pytest.mark.parametrize(("pool", "solvers", "draws"), [(6, 4, 2), (7, 5, 2), (9, 64, 3), (20, 3, 1)])
 def test_no_place_of_a_pool_has_more_draws(pool: int, solvers: int, draws: int) -> None:
     terms = make_terms(solver_seats=solvers, least_verifiers=pool, draws=draws)
@@ -85,7 +85,7 @@ def test_whistleblowers_have_draws_where_there_are_late_audits() -> None:
     assert count_round_draws(make_terms(), SOLVER) == 0
 
 
-# --- What is owed -------------------------------------------------------------------------------------------
+# What is owed
 def get_number(world: Simulation, slot: int, rank: int) -> int:
     return world.get_seat(get_account(world, slot, rank)).number
 
@@ -146,7 +146,7 @@ def test_fees_that_stood_when_a_round_was_undone_are_owed() -> None:
     assert compute_owed_fees(world.state, one, world.block) - compute_owed_fees(state, one, world.block) == 70
 
 
-# --- What a node says ---------------------------------------------------------------------------------------
+# What a node says
 def test_nobody_says_unserved_where_two_have_said_so() -> None:
     world = make_drawn(rounds=1)
     number = get_number(world, 0, 2)
