@@ -32,15 +32,17 @@ abstract contract Convictions is SeatLedger, RoundFacts, VoteDraws, ISettlement 
         vault.move(Pots.held(task), Pots.restitution(task), heldWei);
     }
 
-    /// @dev Pay of the accepted claims of the rounds that a fall has undone, of seats that are not CONVICTED, and that no slash has paid. A short claim counts as a
-    /// whole one: to read the segments of 128 rounds would not fit a transaction, and then no root could fall.
+    /// @dev Pay of the accepted claims of the rounds that a fall has undone, of seats that are not CONVICTED. Not of claims that a slash has paid, nor of those
+    /// that two auditors of a draw called UNSERVED: a round that stays would not pay them either. A short claim counts as a whole one: to read the segments
+    /// of 128 rounds would not fit a transaction, and then no root could fall.
     function _owedIn(TaskId task, uint256 number, uint256 first, uint256 last) private view returns (uint256 owedWei) {
         uint256 payWei = _tasks[task].terms.amounts.solverPay;
         IRounds.Facts[] memory facts = _factsOf(task, first, last);
         uint256 closed = _convictedSolvers(_tasks[task]);
         for (uint256 i = 0; i < facts.length; ++i) {
             if (_roundAt(task, first + i).undoneBy != number) continue;
-            uint256 owed = facts[i].accepted & ~(Slots.slotsOf(facts[i].pool, closed) | facts[i].restored);
+            uint256 spared = facts[i].restored | facts[i].unserved;
+            uint256 owed = facts[i].accepted & ~(Slots.slotsOf(facts[i].pool, closed) | spared);
             owedWei += LibBit.popCount(owed) * payWei;
         }
     }

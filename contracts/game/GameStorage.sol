@@ -151,6 +151,7 @@ abstract contract GameStorage {
     /// @dev As `IRounds.Line`. Rounds are kept in a ring: storage that is written again costs a quarter of new storage. A round opens only where the one
     /// 128 before it is settled (`freeEpoch`).
     /// @param live the round that has no root yet, plus one; 0: none
+    /// @param convictedBlock the block in which a solver was convicted last
     /// @param root what the next round starts from, while the task pauses. While a round is live it is out of date: read the `base` of that round
     /// @param reposted by whole rounds: a root that was posted again
     struct RoundLine {
@@ -162,6 +163,7 @@ abstract contract GameStorage {
         bool isHalted;
         uint40 pausedSince;
         uint40 startBlock;
+        uint40 convictedBlock;
         bytes32 root;
         Round[RING_ROUNDS] ring;
         mapping(uint256 => bytes32) reposted;

@@ -35,7 +35,7 @@ abstract contract RoundPosting is RoundDraws {
         // What the round 128 before has left: `_requirePostable` and `_rootOf` read it.
         if (!isAgain) here.fallen = 0;
         uint64 convictedSolvers = _convictedSolvers(_tasks[task]);
-        _requirePostable(here, terms, merged, convictedSolvers);
+        _requirePostable(here, terms, merged, convictedSolvers, _postUntil(line, here, terms));
         bytes32 merge = Statements.hash(_mergeOf(task, here, round, merged, root));
         signers = _requireMajority(task, merge, here.pool & ~convictedSolvers, signers, signatures);
         if (isAgain) line.reposted[round] = root;
@@ -46,14 +46,18 @@ abstract contract RoundPosting is RoundDraws {
         _openNext(task, line, root);
     }
 
-    function _requirePostable(Round storage round, GameTerms storage terms, uint64 merged, uint64 convictedSolvers)
-        private
-        view
-    {
+    /// @param last the last block that takes a root
+    function _requirePostable(
+        Round storage round,
+        GameTerms storage terms,
+        uint64 merged,
+        uint64 convictedSolvers,
+        uint256 last
+    ) private view {
         ClaimStatuses memory statuses = _statusesOf(round, terms, convictedSolvers);
         uint256 from = round.fallen;
         if (from == 0) from = round.closing + (statuses.undecided == 0 ? 0 : terms.windows.auditMax);
-        _requireWindow(from, _postUntil(round, terms));
+        _requireWindow(from, last);
         if (merged == 0 || merged & ~statuses.mergeable != 0) {
             revert IRefusals.NotMergeable(statuses.mergeable, merged);
         }
@@ -65,11 +69,16 @@ abstract contract RoundPosting is RoundDraws {
         if (line.live != number + 1 || !round.isClosed) revert IRefusals.NotNewest(number);
     }
 
-    /// @dev The last block that takes a root, or a new one once it has fallen.
-    function _postUntil(Round storage round, GameTerms storage terms) private view returns (uint256) {
-        bool isAgain = round.phase == Phase.FALLEN;
-        uint256 from = isAgain ? round.fallen : uint256(round.closing) + terms.windows.auditMax;
-        return from + terms.windows.post - 1;
+    /// @dev The last block that takes a root, or a new one once it has fallen. Who has signed when a solver is convicted has to merge and sign again, without
+    /// its claim: there is `post` for that too, until auditMax later at most.
+    function _postUntil(RoundLine storage line, Round storage round, GameTerms storage terms)
+        private
+        view
+        returns (uint256)
+    {
+        (uint256 auditMax, uint256 post_) = (terms.windows.auditMax, terms.windows.post);
+        uint256 from = round.phase == Phase.FALLEN ? round.fallen : round.closing + auditMax;
+        return _min(_max(from, line.convictedBlock), from + auditMax) + post_ - 1;
     }
 
     /// @dev What each signer has signed. Roots stand in the order of their shards.
@@ -123,7 +132,7 @@ abstract contract RoundPosting is RoundDraws {
         RoundLine storage line = _syncedLine(task);
         Round storage here = _waiting(task, line, round);
         GameTerms storage terms = _tasks[task].terms;
-        uint256 last = _postUntil(here, terms);
+        uint256 last = _postUntil(line, here, terms);
         if (block.number <= last) {
             ClaimStatuses memory statuses = _statusesOf(here, terms, _convictedSolvers(_tasks[task]));
             if (statuses.undecided | statuses.mergeable != 0) revert IRefusals.NotLate(last, block.number);

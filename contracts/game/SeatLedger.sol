@@ -65,6 +65,7 @@ abstract contract SeatLedger is SeatSitting {
         (record.status, record.stakeWei) = (SeatStatus.CONVICTED, 0);
         entry.members[seat >> 16].convicted[(seat & NUMBER) / 256] |= 1 << ((seat & NUMBER) % 256);
         ++entry.convictedCount;
+        if (_isSolver(seat)) _lines[task].convictedBlock = uint40(block.number);
         entry.seatOf[record.account] = seat | CONVICTED;
         _unseat(entry, seat);
         emit ISeats.SeatConvicted(task, seat, proof, finder, stakeWei);

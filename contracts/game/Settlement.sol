@@ -163,8 +163,8 @@ contract Settlement is Convictions, Silence {
 
     /// @dev Pay that a claim does not earn is burned of the escrow, also where a late audit took it from an accepted claim, or two of a draw said UNSERVED:
     /// else a submitter could buy work back with auditors of its own. It stays for the submitter where the claim is convicted, or the round's audits were
-    /// never drawn. Of a restored claim `punish` has burned it. In an undone round as much is burned as restitution pays: else the submitter would keep it, and a slash among friends would
-    /// burn nothing.
+    /// never drawn. Of a restored claim `punish` has burned it. In an undone round as much is burned as restitution pays: else the submitter would
+    /// keep it, and a slash among friends would burn nothing.
     function _addRound(Page memory page, Money memory money, Record storage record, uint256 round, uint256 slot)
         private
     {
@@ -174,13 +174,13 @@ contract Settlement is Convictions, Silence {
         if (fact.committed & bit == 0) return;
         bool isRestored = fact.restored & bit != 0;
         bool isAccepted = fact.accepted & bit != 0 && !isRestored;
-        if (fact.isUndone && !isAccepted) return;
+        bool isUnserved = fact.unserved & bit != 0;
+        if (fact.isUndone && (isUnserved || !isAccepted)) return;
         uint256 payWei = _payOf(page.task, _roundAt(page.task, round), slot);
         if (fact.isUndone) {
             money.burnedWei += _payRestitution(page.task, record, round, payWei);
             return;
         }
-        bool isUnserved = fact.unserved & bit != 0;
         if (isUnserved) money.feeWei += _countUnserved(page.task, round, slot) * page.amounts.unservedFee;
         // An accepted claim can have two UNSERVED, where both reserves said so before the primary accepted: it may be merged, and is not paid.
         bool isEarned = isAccepted && !isUnserved && fact.lateRejected & bit == 0;

@@ -1,4 +1,4 @@
-"""Computes what a slash takes: at least half is burned, the rest goes to finder and submitter."""
+"""Computes what a slash takes: at least half is burned in the end, the rest goes to finder and submitter."""
 
 from fractions import Fraction
 from math import ceil

@@ -1,6 +1,9 @@
 """Prints a command's messages and asks questions at a terminal."""
 
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import rich.console
 from rich.prompt import Confirm
@@ -24,7 +27,18 @@ class Console:
     def confirm(self, question: str) -> bool:
         """Asks a question; no answer counts as no."""
         try:
-            return Confirm.ask(question, default=False, console=self.rich)
+            with _interruptible():
+                return Confirm.ask(question, default=False, console=self.rich)
         except EOFError:
             self.rich.print()
             return False
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Lets the first Ctrl-C end a question. asyncio would only note it, and look again after the answer."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

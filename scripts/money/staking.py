@@ -129,7 +129,7 @@ def _require_seat(chain: GameChain, task: bytes, game: LoggedGame) -> Seat:
     if seat is not None and seat.status == SeatStatus.LEAVING:
         raise _leaving_already(task, seat)
     if seat is None or seat.status != SeatStatus.ACTIVE:
-        raise _no_open_seat(task, seat, chain)
+        raise _no_open_seat(task, game, seat, chain)
     return seat
 
 
@@ -143,12 +143,14 @@ def _leaving_already(task: bytes, seat: Seat) -> InvalidInput:
     )
 
 
-def _no_open_seat(task: bytes, seat: Seat | None, chain: GameChain) -> InvalidInput:
+def _no_open_seat(task: bytes, game: LoggedGame, seat: Seat | None, chain: GameChain) -> InvalidInput:
+    taking = "`touchstone solve`, `verify` or `watch` take a seat"
+    if game.is_closed:
+        taking = "The task is closed, so there is nothing to leave, and nothing was sent"
     return InvalidInput(
         what="this account has no open seat in the task",
         expected=f"a seat of {chain.address}",
         actual="none" if seat is None else f"{show_seat(seat)}, {seat.status.name.lower()}",
         where=show_task(task),
-        remedy="`touchstone solve`, `verify` or `watch` take a seat; `touchstone withdraw` takes out "
-        "what is yours.",
+        remedy=f"{taking}; `touchstone withdraw` takes out what is yours.",
     )

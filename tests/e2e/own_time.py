@@ -31,12 +31,20 @@ class OwnTime:
         return self._passed_s
 
 
+def _list_threads(process: str) -> list[Path]:
+    """The folders of a process's threads; none where it has ended."""
+    try:
+        return list((PROC / process / "task").iterdir())
+    except OSError:
+        return []
+
+
 def _read_waits_s() -> dict[str, float]:
     """How long each thread has waited for a processor so far."""
     waits_s = {}
     processes = [str(os.getpid())]
     for process in processes:
-        for thread in (PROC / process / "task").glob("*"):
+        for thread in _list_threads(process):
             try:
                 waits_s[thread.name] = int((thread / "schedstat").read_text().split()[1]) / NANOSECONDS
                 processes += (thread / "children").read_text().split()

@@ -45,6 +45,32 @@ def test_only_yes_is_yes(typed: str, is_agreed: bool, monkeypatch: pytest.Monkey
     assert Console(rich.console.Console(file=io.StringIO())).confirm("Post it?") is is_agreed
 
 
+ASKING = """
+import asyncio
+from touchstone.scripts.command_line.console import Console
+
+async def ask():
+    Console().confirm("Post it?")
+
+asyncio.run(ask())
+"""
+
+
+def test_the_first_interrupt_ends_a_question() -> None:
+    asking = subprocess.Popen(
+        [sys.executable, "-c", ASKING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert asking.stdout is not None and asking.stdin is not None
+    shown = b""
+    while b"Post it?" not in shown:
+        shown += asking.stdout.read(1)
+    asking.send_signal(signal.SIGINT)
+    try:
+        assert asking.wait(DEADLINE_S) == -signal.SIGINT
+    finally:
+        asking.kill()
+
+
 def test_a_file_keeps_a_line_whole() -> None:
     """Where an output is not a terminal its width is a guess: an id broken in two cannot be copied."""
     file, line = io.StringIO(), "posted 0x" + "ab" * 32 + ", and serving its dataset"

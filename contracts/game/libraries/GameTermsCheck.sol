@@ -59,9 +59,10 @@ library GameTermsCheck {
         // A draw is recorded before reserves may vote, from auditMax / 3 on (7.4, 7.7). After the deciding block drawMargin blocks at least are left for it.
         _least("auditMax / 3", auditMax / 3, drawn + bounds.drawMargin);
         _least("dispute", windows.dispute, 6 * auditMax + bounds.least.respond);
-        // Late audits can be drawn until closed + dispute (7.9). So the draw of the next round draws them, however late it is recorded: also where the task
-        // pauses between the two, and a start comes before the closing seed can be drawn, whose place it takes. Anybody may record the start's block at once.
-        _least("dispute", windows.dispute, auditMax + windows.post + 2 * drawn + trainMax + auditMax / 3);
+        // Late audits can be drawn until closed + dispute (7.9). So the draw of the next round draws them, however late it is recorded: also where convictions
+        // let the root come later, or the task pauses between the two, and a start comes before the closing seed can be drawn, whose place it takes. Anybody
+        // may record the start's block at once. A fall is not counted.
+        _least("dispute", windows.dispute, 2 * auditMax + windows.post + 2 * drawn + trainMax + auditMax / 3);
         _least("query", windows.query, ROUNDS_UNDER_WAY * (trainMax + auditMax + windows.post));
     }
 

@@ -72,14 +72,15 @@ def compute_claim_pay(state: GameState, game_round: GameRound, slot: int) -> int
 
 
 def compute_owed(state: GameState, indices: list[int], block: int) -> int:
-    """Returns the pay of the accepted claims of some rounds, without claims of convicted seats and claims
-    that a slash has paid. A short claim counts as a whole one, because the contract cannot read the segments
-    of so many rounds in one transaction."""
+    """Returns the pay of the accepted claims of some rounds, without claims of convicted seats, claims that a
+    slash has paid, and claims that two auditors called UNSERVED. A short claim counts as a whole one, because
+    the contract cannot read the segments of so many rounds in one transaction."""
     return sum(
         state.terms.amounts.solver_pay
         for index in indices
         for slot, claim in state.rounds[index].claims.items()
         if slot not in state.rounds[index].restored
+        and not count_unserved(state.rounds[index], slot)
         and not is_convicted(state, claim.seat)
         and get_claim_status(state, state.rounds[index], slot, block) == ClaimStatus.ACCEPTED
     )

@@ -211,7 +211,7 @@ class PayRestored(GameEvent):
 
 @dataclass(frozen=True)
 class PayHeld(GameEvent):
-    """The pay that a fall has undone, and what the slash holds for it."""
+    """The pay that a fall has undone, and what is set aside for it."""
 
     fall: Fall
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from touchstone.protocol.spec.game import events
 from touchstone.protocol.spec.game.assignments import get_drawn_seat
 from touchstone.protocol.spec.game.claim_status import get_claim_status, is_withdrawn
-from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, RoundPhase, SeatStatus
+from touchstone.protocol.spec.game.enums import ClaimStatus, GameOutcome, RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.epochs import get_epoch, get_epoch_start, has_place
 from touchstone.protocol.spec.game.events import GameEvent
 from touchstone.protocol.spec.game.pools import freeze_pool, list_unclosed
@@ -79,6 +79,8 @@ def _fold_convicted(state: GameState, event: events.SeatConvicted, block: int) -
         state = _mark_convicted(state, event.statement)
     if event.statement is not None and is_withdrawn(state, event.seat, event.statement, block):
         state = _withdraw_vote(state, event.statement)
+    if state.seats[event.seat].role == SeatRole.SOLVER:
+        state = replace(state, convicted_block=block)
     return _change_seat(state, event.seat, status=SeatStatus.CONVICTED)
 
 

@@ -23,13 +23,12 @@ def get_waiting_round(state: GameState) -> GameRound | None:
 
 def get_post_window(state: GameState, game_round: GameRound, block: int) -> tuple[int, int]:
     """Returns the first and last block in which a closed round can be posted. The first is now if no claim is
-    undecided. A round whose root fell has `post` blocks from then on."""
-    windows, closed = state.terms.windows, game_round.closed or 0
-    if game_round.fallen is not None:
-        return game_round.fallen, game_round.fallen + windows.post - 1
-    late = closed + windows.audit_max
-    first = late if has_undecided(state, game_round, block) else closed
-    return first, late + windows.post - 1
+    undecided. A round whose root fell has `post` blocks from then on. So it has after each conviction of a
+    solver, because members then merge and sign again, without its claim; until audit_max later at most."""
+    windows, closed, fallen = state.terms.windows, game_round.closed or 0, game_round.fallen
+    late = closed + windows.audit_max if fallen is None else fallen
+    first = late if fallen is not None or has_undecided(state, game_round, block) else closed
+    return first, min(max(late, state.convicted_block), late + windows.audit_max) + windows.post - 1
 
 
 def apply_post(draft: Draft, call: PostRoot, sender: str) -> None:

@@ -61,8 +61,8 @@ def _close_sums(seat: Seat, sums: Sums) -> Sums:
 
 
 def _list_solver_sums(state: GameState, seat: Seat, game_round: GameRound, block: int) -> Sums:
-    """Returns a solver's sums for a round. An undone round gives only money that a slash holds, none of the
-    escrow's."""
+    """Returns a solver's sums for a round. An undone round gives only restitution, nothing of the
+    escrow."""
     amounts, slot = state.terms.amounts, game_round.pool.solvers.index(seat.number)
     if slot not in game_round.claims:
         return {MoneyReason.MISSED_ROUND: amounts.dropped_fee} if is_missed(game_round, seat) else {}

@@ -39,8 +39,8 @@ def apply_freed(ledger: Ledger, values: Values) -> None:
 
 
 def apply_settled(ledger: Ledger, values: Values) -> None:
-    """Applies SeatSettled. The event has the sums of pay and fees; the money that a slash holds for undone
-    rounds is computed here."""
+    """Applies SeatSettled. The event has the sums of pay and fees; restitution is computed
+    here."""
     seat, until = ledger.state.seats[int(values["seat"])], int(values["until_round"])
     credit = credit_of(seat.account)
     for index in range(seat.settled, until + 1):

@@ -139,7 +139,7 @@ class MissedPlace:
 @dataclass(frozen=True)
 class Fall:
     """The rounds that the fall of a root undid: first_round to last_round, except those undone before. `owed`
-    is the pay of their accepted claims, `held` what the slash had for it."""
+    is the pay of their accepted claims, `held` what is set aside for it."""
 
     number: int
     first_round: int
@@ -194,7 +194,8 @@ class GameState:
     paused (meaningless while a round runs). `former` are seats that were paid out, until their number is used
     again. `pools` and `beacons` are those frozen and given, by round. `next_round` is the next to open.
     `freed_epochs` are epochs whose rounds are forgotten. Up to block `contested_until` no solver is silent,
-    so that a surviving root can be contested again. `next_number` is the next bond's number. `seals` are
+    so that a surviving root can be contested again. `convicted_block` is when a solver was convicted last.
+    `next_number` is the next bond's number. `seals` are
     blocks of commitments to proofs, by sender and digest."""
 
     terms: GameTerms
@@ -213,6 +214,7 @@ class GameState:
     start: PendingStart | None = None
     contests: Mapping[int, RootContest] = field(default_factory=dict)
     contested_until: int = 0
+    convicted_block: int = 0
     queries: Mapping[int, OpenQuery] = field(default_factory=dict)
     disputes: Mapping[int, RunningDispute] = field(default_factory=dict)
     seals: Mapping[tuple[str, bytes], int] = field(default_factory=dict)

@@ -124,9 +124,10 @@ def compute_least_segments(terms: GameTerms) -> int:
 
 def compute_late_reach(windows: GameWindows) -> int:
     """Returns the most blocks from a round's close to the latest recording of the next round's draw, also
-    where the task pauses between the two and starts again before its closing seed can be drawn."""
-    start = 2 * (windows.delay + windows.draw_grid)
-    return windows.audit_max + windows.post + start + windows.train_max + windows.audit_max // 3
+    where convictions let the root come later, or the task pauses between the two and starts again before its
+    closing seed can be drawn. A fall is not counted."""
+    posted, start = 2 * windows.audit_max + windows.post, 2 * (windows.delay + windows.draw_grid)
+    return posted + start + windows.train_max + windows.audit_max // 3
 
 
 def compute_duty_blocks(windows: GameWindows) -> int:

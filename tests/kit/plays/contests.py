@@ -440,7 +440,7 @@ def a_root_falls_until_nobody_is_left() -> World:
 
 @PLAYS.add
 def signers_among_friends_lose_half() -> World:
-    """The finder gets a capped part, the submitter another; the rest is burned where nothing was undone."""
+    """The finder gets a capped part, the submitter another; the rest is held where nothing was undone."""
     world = make_running("signers among friends lose half", rounds=1)
     world.all_commit()
     world.draws()

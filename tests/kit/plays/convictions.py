@@ -36,7 +36,7 @@ def make_signed(name: str, *signers: str, **changes: Any) -> World:
 
 @PLAYS.add
 def a_claim_costs_its_stake() -> World:
-    """The finder gets a capped part, the submitter a quarter, the rest is burned once the number is free."""
+    """The finder gets a capped part, the submitter a quarter, the rest is held until the task closes."""
     world = make_running("a claim costs its stake")
     world.plays_round()
     world.anybody("ann").commits(fault="delta")
@@ -366,6 +366,63 @@ def a_claim_of_a_convicted_seat_is_not_merged() -> World:
         world.posts(merged=["ann", "bob", "cid"])
     world.posts()
     assert len(world.state.rounds[1].merged) == 2
+    world.ends()
+    return world
+
+
+@PLAYS.add
+def a_conviction_leaves_time_to_sign_again() -> World:
+    """Who has signed when a solver is convicted has to sign again without its claim. So the window for the
+    root begins anew with the conviction, until auditMax later at most."""
+    world = World("a conviction leaves time to sign again", solver_seats=6, least_solvers=1, rounds=2)
+    friends = [world.solver(f"friend {number}") for number in range(3)]
+    world.solvers("ann", "bob", "cid")
+    world.verifiers(*(f"verifier {number}" for number in range(9)))
+    world.starts()
+    for one in friends:
+        one.commits(fault="delta")
+    for name in ("ann", "bob", "cid"):
+        world.anybody(name).commits()
+    world.draws()
+    world.all_accept()
+    world.posts()
+    world.all_commit()
+    world.draws()
+    accept_rest(world, 1, "ann", "bob", "cid")
+    zoe, closed = world.anybody("zoe"), world.state.rounds[1].closed or 0
+    proofs = [make_place(world, 0, one.name, draw=None) for one in friends]
+    blocks = (closed + 35, closed + 40, closed + 65)
+    for at, ref in zip(blocks, proofs, strict=True):
+        world.comes_to(at - 1)
+        zoe.convicts(ref, ProofKind.DELTA_LEAF)
+        world.comes_to(min(at + 5, closed + 65))
+        with world.refuses("NotLate"):
+            world.stands()
+    world.passes()
+    with world.refuses("OutsideWindow"):
+        world.posts()
+    world.stands()
+    return world
+
+
+@PLAYS.add
+def an_unserved_claim_is_not_made_good() -> World:
+    """Both reserves were not served before the primary accepted: a round that stays would not pay it."""
+    world = make_running("an unserved claim is not made good", rounds=4)
+    world.all_commit()
+    world.draws()
+    world.all_accept()
+    world.posts(signers=["ann", "bob"])
+    world.all_commit()
+    world.draws()
+    world.comes_to((world.state.rounds[1].closed or 0) + 10)
+    for rank in (1, 2):
+        world.votes("cid", UNSERVED, rank=rank, is_opened=False)
+    world.votes("cid", ACCEPT)
+    accept_rest(world, 1, "ann", "bob")
+    fells(world, 0)
+    assert world.state.falls[0].owed == 0
+    world.stands_after_fall()
     world.ends()
     return world
 

@@ -1,4 +1,4 @@
-"""What is held of a convicted solver's stake is nobody's money, and no fee of others."""
+"""What a slash has left is nobody's money, and no fee of others."""
 
 from tests.protocol.spec.game.cashier import Cashier, open_cashier
 from tests.protocol.spec.game.simulation import Simulation, post

@@ -136,12 +136,12 @@ contract GameTermsCheckTest is Test {
             abi.encodeWithSelector(IRefusals.WindowTooShort.selector, bytes32("auditMax / 3"), 11, 10)
         );
         this.check(t);
-        // 6 auditMax + 4, and 30 + 6 + 2 * (1 + 2) + 80 + 10.
+        // 6 auditMax + 4, and 2 * 30 + 6 + 2 * (1 + 2) + 80 + 10.
         _short(30, "dispute", 184);
         t = _sound();
-        (t.windows.trainMax, t.windows.query) = (148, 2000);
+        (t.windows.trainMax, t.windows.query) = (118, 2000);
         this.check(t);
-        t.windows.trainMax = 149;
+        t.windows.trainMax = 119;
         vm.expectRevert(
             abi.encodeWithSelector(IRefusals.WindowTooShort.selector, bytes32("dispute"), 201, 200)
         );
