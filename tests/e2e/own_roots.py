@@ -1,6 +1,6 @@
 """The outer roots of a task, trained and merged again by the test itself."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from tests.task_models import draw_first
@@ -16,9 +16,9 @@ from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.game.state import GameRound
 
 
-def compute_roots(task: Joined, rounds: Sequence[GameRound]) -> list[bytes]:
-    """The outer root after each of the first rounds of a task, where all claims are honest and merged;
-    moments carry over."""
+def compute_roots(task: Joined, rounds: Sequence[GameRound], left_out: Collection[int] = ()) -> list[bytes]:
+    """The outer root after each of the first rounds of a task, where all claims are honest and merged, but
+    those of seats that are left out; moments carry over."""
     training, terms, roots = task.spec.training, task.spec.terms, list[bytes]()
     outer = begin_outer(draw_first(training))
     carried: dict[int, TrainingState] = {}
@@ -27,7 +27,8 @@ def compute_roots(task: Joined, rounds: Sequence[GameRound]) -> list[bytes]:
         for slot, seat in enumerate(game_round.pool.solvers):
             start = begin_round(outer.weights, game_round.index * terms.inner_steps, carried.get(seat))
             carried[seat] = _train(task, game_round, start, shards[slot])
-            deltas[shards[slot]] = encode_delta(outer.weights, carried[seat].weights)
+            if seat not in left_out:
+                deltas[shards[slot]] = encode_delta(outer.weights, carried[seat].weights)
         ordered = [deltas[shard] for shard in sorted(deltas)]
         outer = merge(outer, ordered, terms.outer_learning_rate, terms.outer_momentum)
         roots.append(compute_outer_root(outer_header(outer.weights, outer.momentum)))
