@@ -333,6 +333,23 @@ def roots_that_fall_from_the_newest_on_pay_for_what_they_undo() -> World:
 
 
 @PLAYS.add
+def a_round_belongs_to_the_fall_that_undid_it_first() -> World:
+    """An earlier root falls later; what the first fall undid is not owed a second time."""
+    world = make_signed("a round belongs to the fall that undid it first", "ann", "bob")
+    world.all_accept()
+    world.posts(signers=["ann", "bob"])
+    world.all_commit()
+    world.draws()
+    world.all_accept()
+    for index, by in ((1, "fay"), (0, "zoe")):
+        fells(world, index, by)
+    assert [(fall.owed, fall.held) for fall in world.state.falls] == [(100, 100), (100, 100)], "cid's rounds"
+    world.stands_after_fall()
+    world.ends()
+    return world
+
+
+@PLAYS.add
 def what_an_auditor_lost_pays_for_undone_work() -> World:
     """The stakes of the signers are not enough for what falls with their root."""
     amounts = {"solver_pay": 3_000}
