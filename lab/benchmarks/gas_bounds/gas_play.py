@@ -57,7 +57,7 @@ WINDOWS = GameWindows(
     audit_max=90,
     post=6,
     respond=4,
-    dispute=560,
+    dispute=640,
     query=2976,
 )
 AMOUNTS = GameAmounts(

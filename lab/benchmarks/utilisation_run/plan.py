@@ -100,7 +100,7 @@ def fit_windows(play: Play) -> GameWindows:
     train_max = 2 * train_min
     dispute = max(
         6 * audit_max + BOUNDS_LOCAL.least.respond,
-        audit_max + POST + train_max + audit_max // 3,
+        2 * (audit_max + DELAY + GRID) + POST + train_max + audit_max // 3,
         2 * CONTEST_LEVELS * RESPOND,
     )
     ask = ROUNDS_UNDER_WAY * (train_max + audit_max + POST)
