@@ -6,7 +6,7 @@ from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX
 from touchstone.protocol.spec.params import MAX_SEGMENT_DRAWS
 
-ROUND_GAS = 480_000
+ROUND_GAS = 500_000
 """A round without the part of each solver: votes, seals, the root, if storage is new and a third of the
 primaries reject."""
 SOLVER_GAS = 240_000

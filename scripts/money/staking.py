@@ -146,7 +146,7 @@ def _leaving_already(task: bytes, seat: Seat) -> InvalidInput:
 def _no_open_seat(task: bytes, game: LoggedGame, seat: Seat | None, chain: GameChain) -> InvalidInput:
     taking = "`touchstone solve`, `verify` or `watch` take a seat"
     if game.is_closed:
-        taking = "The task is closed, so there is nothing to leave, and nothing was sent"
+        taking = "The task is closed, and nothing was sent"
     return InvalidInput(
         what="this account has no open seat in the task",
         expected=f"a seat of {chain.address}",

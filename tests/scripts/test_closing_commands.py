@@ -1,6 +1,7 @@
 """Tasks ended from the command line: what is refused before anything is sent, and what is sent."""
 
 import io
+from pathlib import Path
 
 import pytest
 import rich.console
@@ -15,7 +16,7 @@ from touchstone.protocol.spec.game.vault import credit_of
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account import sending
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.money import task_shares
+from touchstone.scripts.money import staking, task_shares
 from touchstone.scripts.tasks import task_ending
 from touchstone.scripts.tasks.task_ending import SHOWN_SEATS, close_task, halt_task
 
@@ -67,6 +68,18 @@ async def test_a_task_that_is_over_is_settled_paid_out_and_closed(
     assert ("Next: touchstone withdraw" in terminal.said) == (account == SUBMITTER)
     with pytest.raises(InvalidInput, match="closed already"):
         await close_task(opened, NAME, terminal)
+
+
+async def test_nobody_is_told_to_take_a_seat_in_a_closed_task(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    chain = WorldChain(play_over(), SUBMITTER)
+    await close_task(open_chain(chain, monkeypatch), NAME, Terminal())
+    sent = len(chain.sent)
+    with pytest.raises(InvalidInput, match="no open seat") as refused:
+        await staking.leave(use(chain, monkeypatch, staking), NAME, tmp_path, Terminal(), is_agreed=True)
+    assert "The task is closed" in refused.value.remedy and "touchstone solve" not in refused.value.remedy
+    assert len(chain.sent) == sent
 
 
 async def test_a_task_that_runs_says_what_is_open_and_whose_stake_is_held(

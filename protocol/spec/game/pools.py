@@ -26,7 +26,7 @@ def get_stake(state: GameState, number: int) -> int:
 
 
 def is_convicted(state: GameState, number: int) -> bool:
-    """Returns whether a seat was convicted."""
+    """Returns whether a seat was convicted. False if its number is free."""
     seat = state.seats.get(number)
     return seat is not None and seat.status == SeatStatus.CONVICTED
 

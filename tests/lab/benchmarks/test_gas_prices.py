@@ -19,7 +19,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundChain]:
 def test_answers_and_proofs_are_paid_for(chain: RoundChain) -> None:
     """Half of a bond of four times an answer pays whoever gives it; a finder's share pays who proves."""
     prices = list(list_question_prices(chain))
-    assert [one.name for one in prices] == ["answer", "defence", "conviction"]
+    assert [one.name for one in prices] == ["answer", "ordinary dispute", "defence", "conviction"]
     assert [one for one in prices if not one.holds] == []
 
 
