@@ -77,8 +77,8 @@ class ChainView:
     _sought: list[Event] = field(default_factory=list)
     _events: Counter[bytes] = field(default_factory=Counter)
     _added: dict[bytes, tuple[int, Totals]] = field(default_factory=dict)
-    _losses: dict[tuple[bytes, int], tuple[GameRound, dict[str, Any]]] = field(default_factory=dict)
-    """The losses of rounds that have not changed since, and got no new report."""
+    _losses: dict[tuple[bytes, int], tuple[GameRound, int, dict[str, Any]]] = field(default_factory=dict)
+    """The losses of rounds, as of a block, that have not changed since and got no new report."""
 
     def __post_init__(self) -> None:
         self.state = ChainState.of(self.chain)
@@ -234,7 +234,7 @@ class ChainView:
     def _make_whole(self, task: bytes, game: LoggedGame, game_round: GameRound, block: int) -> dict[str, Any]:
         reported = self.index.list_reports(task, game_round.index)
         document = make_round(game, game_round, block, self.names)
-        return add_reports(document | make_losses(game_round, reported), reported)
+        return add_reports(document | make_losses(game, game_round, reported, block), reported)
 
     def make_round(self, task: bytes, number: int) -> dict[str, Any] | None:
         """Returns a round in full, even of a freed epoch; None if it was not opened."""
@@ -245,11 +245,12 @@ class ChainView:
 
     def make_losses(self, task: bytes, game_round: GameRound) -> dict[str, Any]:
         """Returns the losses that nodes report for a round that the contracts know."""
-        key = (task, game_round.index)
-        if key not in self._losses or self._losses[key][0] is not game_round:
+        key, known = (task, game_round.index), self._losses.get((task, game_round.index))
+        if known is None or known[0] is not game_round or known[1] != self.next_block:
             reported = self.index.list_reports(*key, of_losses=True)
-            self._losses[key] = game_round, make_losses(game_round, reported)
-        return self._losses[key][1]
+            made = make_losses(self.state.games[task], game_round, reported, self.next_block)
+            known = self._losses[key] = game_round, self.next_block, made
+        return known[2]
 
     async def take_report(self, task: bytes, index: int, one: Reported, signature: bytes) -> None:
         """Stores a node's signed report about round `index`, and wakes all that wait for a change."""

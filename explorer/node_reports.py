@@ -3,11 +3,11 @@
     chain: whose claim or vote is there --> ask its announced endpoint --> signed by it? --> EventIndex
 
 Any account may announce any address, and anybody may run a node that answers anything. So nodes are asked
-only for reports that the chain gives reason to expect: of accounts with a claim or a vote, which took a
-stake. An announced endpoint alone leads to no connection. Addresses that are not public are asked only if the
-operator says so. Answers are limited in bytes and time, their figures must be finite, and they are kept only
-with the signature of the account that the chain names. Nodes that give no valid answer are asked more and
-more seldom. No page shows why, because that would reveal what this machine can reach.
+only for reports that the chain gives reason to expect: of the submitter, which paid an escrow, and of
+accounts with a claim or a vote, which took a stake. An announced endpoint alone leads to no connection.
+Addresses that are not public are asked only if the operator says so. Answers are limited in bytes and time,
+and they are kept only with the signature of the account that the chain names. Nodes that give no valid answer
+are asked more and more seldom. No page shows why, because that would reveal what this machine can reach.
 
 Nobody has proven the reports: a node may sign any figures.
 """
@@ -19,17 +19,25 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from touchstone.explorer.chain_view import BROKEN, ChainView
-from touchstone.explorer.report_documents import LOSS, Reported, list_reporters, show_report
+from touchstone.explorer.report_documents import (
+    LOSS,
+    Reported,
+    list_heldout_reporters,
+    list_reporters,
+    show_report,
+)
 from touchstone.protocol.adapters.reports.round_reports import (
+    AnyReport,
     DistancesSaid,
+    HeldoutSaid,
     LossSaid,
     ReportClient,
     ReportsSaid,
     is_signed,
     read_distances,
+    read_heldout,
     read_loss,
 )
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
@@ -150,9 +158,8 @@ class ReportAsker:
         try:
             game = get_state_at(view.state.games[task], view.next_block)
             known = {(one.place, one.claim_root) for one in view.index.list_reports(task, index)}
-            claims = game.rounds[index].claims
-            for account, place in list_reporters(game, game.rounds[index], view.next_block):
-                if (place, claims[place[0]].claim_root) not in known:
+            for account, place, root in list_reporters(game, game.rounds[index], view.next_block):
+                if (place, root) not in known:
                     missing[account].add(place)
         except BROKEN as error:
             log.error("Nobody is asked about round %d of %s: %s", index, task.hex(), error)
@@ -183,19 +190,17 @@ class ReportAsker:
         """Returns the places whose reports were valid, and are kept. Raises ProtocolFault for the first one
         that the account has not signed, because checking signatures takes longest."""
         kept = set[Place]()
-        for place, report in _list_said(said):
+        for said_one in _list_said(said):
             game = self.view.state.games.get(one.task)
-            if game is None or place not in one.places - kept:
+            found = None if game is None else _find_report(game, one, said_one)
+            if found is None or found.place not in one.places - kept:  # The chain may have changed meanwhile.
                 continue
-            found = _read(game, one.round, report)
-            if found is None or found[0] != one.account:  # The chain has changed meanwhile.
-                continue
-            signed = (found[1], report.signature, one.account, self.view.chain.signing)
+            signed = (found.report, said_one.signature, one.account, self.view.chain.signing)
             if not await asyncio.to_thread(is_signed, *signed):
                 raise _unsigned_report(one)
-            shown = Reported(*place, found[1].claim_root, one.account, show_report(found[1]))
-            await self.view.take_report(one.task, one.round, shown, report.signature)
-            kept.add(place)
+            shown = Reported(*found.place, found.root, one.account, show_report(found.report))
+            await self.view.take_report(one.task, one.round, shown, said_one.signature)
+            kept.add(found.place)
         return kept
 
 
@@ -220,12 +225,45 @@ def _name_pauses(one: Question) -> tuple[tuple[object, ...], tuple[object, ...]]
     return (one.account,), (one.task, one.round, one.account)
 
 
-def _list_said(said: ReportsSaid) -> Iterator[tuple[Place, LossSaid | DistancesSaid]]:
+def _list_said(said: ReportsSaid) -> Iterator[LossSaid | DistancesSaid | HeldoutSaid]:
     if said.loss is not None:
-        yield (said.loss.slot, LOSS, 0), said.loss
-    yield from (((one.slot, one.draw, one.rank), one) for one in said.audits)
+        yield said.loss
+    yield from said.audits
+    yield from said.heldout
 
 
-def _read(game: GameState, index: int, said: LossSaid | DistancesSaid) -> Any:
-    """Reads a report as `read_loss` and `read_distances` do."""
-    return read_loss(game, index, said) if isinstance(said, LossSaid) else read_distances(game, index, said)
+@dataclass(frozen=True)
+class FoundReport:
+    """A report of the asked account, its place, and the root of the claim or the model that it is about."""
+
+    place: Place
+    root: bytes
+    report: AnyReport
+
+
+def _find_report(
+    game: GameState, one: Question, said: LossSaid | DistancesSaid | HeldoutSaid
+) -> FoundReport | None:
+    """Returns what a node said as the chain has it; None if the chain has no such claim, audit or model of
+    the account."""
+    if isinstance(said, HeldoutSaid):
+        return _find_heldout(game, one, said)
+    if isinstance(said, LossSaid):
+        found, place = read_loss(game, one.round, said), (said.slot, LOSS, 0)
+        if found is not None and found[0] == one.account:
+            return FoundReport(place, found[1].claim_root, found[1])
+        return None
+    drawn = read_distances(game, one.round, said)
+    if drawn is not None and drawn[0] == one.account:
+        return FoundReport((said.slot, said.draw, said.rank), drawn[1].claim_root, drawn[1])
+    return None
+
+
+def _find_heldout(game: GameState, one: Question, said: HeldoutSaid) -> FoundReport | None:
+    report = read_heldout(game, one.round, said)
+    if report is None:
+        return None
+    for account, place, root in list_heldout_reporters(game, game.rounds[one.round]):
+        if account == one.account and root == report.root and place in one.places:
+            return FoundReport(place, root, report)
+    return None

@@ -18,6 +18,7 @@ from touchstone.node.health.open_disputes import count_disputes
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import Meter
 from touchstone.node.kit.view import FindView, View
+from touchstone.node.serving.heldout_reports import list_losses
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.reports.metrics_server import Metric, MetricsServer, Samples
 from touchstone.protocol.adapters.reports.node_state import HealthIssue
@@ -64,6 +65,7 @@ METRICS = (
     Metric("touchstone_rounds_trained_total", "Claims that were trained to their end."),
     Metric("touchstone_tokens_trained_total", "Tokens of the training steps."),
     Metric("touchstone_loss", "Loss of the last training step, in nats."),
+    Metric("touchstone_heldout_loss", "Held-out loss of the newest model that this node measured, in nats."),
     Metric("touchstone_round_loss", "Mean loss of this solver's newest claim of a closed round, in nats."),
     Metric("touchstone_votes", "Own votes in the journal.", ("word",)),
     Metric(
@@ -171,8 +173,10 @@ class Measures:
         reported = [made.report for made in view.claims.reports.values()]
         newest = max(reported, key=lambda report: report.round, default=None)
         self._list(view, block)
+        losses = list_losses(view)
         return {
             "touchstone_round_loss": {} if newest is None else _one(newest.mean_micronats / 1e6),
+            "touchstone_heldout_loss": _one(losses[-1].loss) if losses else {},
             "touchstone_deadline_blocks": self._nearest,
             "touchstone_votes": {(word.name,): float(words[word]) for word in VoteWord},
             "touchstone_disputes": count_disputes(view),

@@ -69,8 +69,9 @@ class NodeConfig:
     train a solver's segment together (1: this process).
 
     Prometheus reads metrics at `metrics_host` and `metrics_port` (0: nowhere). Losses go into
-    `tensorboard_dir` (None: nowhere). The node pauses while `use` reports somebody else on this machine
-    (None: never). `notify` shows the operator a line."""
+    `tensorboard_dir` and `wandb_dir` (None: nowhere). A submitter's node halts its task once no model was
+    better for `halt_after_rounds` rounds (0: never). The node pauses while `use` reports somebody else on
+    this machine (None: never). `notify` shows the operator a line."""
 
     home: Path
     deployment: Path
@@ -96,6 +97,8 @@ class NodeConfig:
     metrics_port: int = 0
     use: MachineUse | None = None
     tensorboard_dir: Path | None = None
+    wandb_dir: Path | None = None
+    halt_after_rounds: int = 0
     rpc_urls: tuple[str, ...] = ()
     max_fee_wei: int = NO_CAP_WEI
     notify: Callable[[str], None] = print

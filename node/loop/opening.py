@@ -55,7 +55,7 @@ async def open_node(
     """Opens chain, store, journal, server and client, announces the endpoint if it changed, and watches the
     node. `role` is the class of the node. `is_held` is passed to `be_reached`. Raises what they raise, and
     InvalidInput if no peer could use the endpoint, if the bucket is invalid, if the journal is another
-    account's, or if TensorBoard is wanted and not installed."""
+    account's, or if a library for losses is wanted and not installed."""
     # Check first: every account can read the announcement on chain.
     choose_endpoint(config.listen_host, config.listen_port, config.public_url)
     share_interpreter()
@@ -64,8 +64,8 @@ async def open_node(
     domain = SigningDomain(deployment.chain_id, deployment.game)
     async with AsyncExitStack() as stack:
         board = None
-        if config.tensorboard_dir is not None:
-            board = LossBoard(config.tensorboard_dir)
+        if config.tensorboard_dir is not None or config.wandb_dir is not None:
+            board = LossBoard(config.tensorboard_dir, config.wandb_dir)
             stack.callback(board.close)
         bucket = None
         if config.object_storage.bucket:

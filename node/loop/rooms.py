@@ -21,12 +21,14 @@ from touchstone.node.models.outer_step import OuterSteps
 from touchstone.node.models.start_weights import StartWeights
 from touchstone.node.models.work_requests import WorkRequests
 from touchstone.node.serving.bucket_copies import BucketCopies
+from touchstone.node.serving.heldout_reports import HeldoutReports
 from touchstone.node.serving.loss_reports import LossReports
 from touchstone.node.training.claims import Training
 from touchstone.node.training.idle_mode import IdleMode
 from touchstone.node.training.segments import Segments
 from touchstone.node.training.speculation import Speculation
 from touchstone.node.upkeep.deletion import Deletion
+from touchstone.node.upkeep.halting import Halting
 from touchstone.node.upkeep.last_model import LastModel
 from touchstone.node.upkeep.pruning import Pruning
 from touchstone.node.upkeep.self_test import SelfTest
@@ -322,10 +324,31 @@ class Rooms:
         return BucketCopies(get_view=t.get_view, store=t.states.store, notify=t.notify, bucket=t.bucket)
 
     @cached_property
+    def halting(self) -> Halting:
+        """Halts the task if its model gets no better."""
+        t = self.tools
+        return Halting(get_view=t.get_view, chain=t.chain, notify=t.notify)
+
+    @cached_property
     def loss_reports(self) -> LossReports:
         """The tools for reports of losses."""
         t = self.tools
         return LossReports(get_view=t.get_view, claims=t.claims, signer=t.signer)
+
+    @cached_property
+    def heldout_reports(self) -> HeldoutReports:
+        """Measures models on held-out tokens."""
+        t = self.tools
+        return HeldoutReports(
+            get_view=t.get_view,
+            claims=t.claims,
+            signer=t.signer,
+            locks=t.locks,
+            corpus=t.corpus,
+            model=self.model,
+            notify=t.notify,
+            board=t.board,
+        )
 
     @cached_property
     def last_model(self) -> LastModel:

@@ -12,6 +12,7 @@ from touchstone.node.merging import merge_requests
 from touchstone.node.serving import audit_serving
 from touchstone.node.serving.audit_room import AuditRoom
 from touchstone.node.serving.distance_reports import list_distances
+from touchstone.node.serving.heldout_reports import list_heldout
 from touchstone.node.serving.loss_reports import find_loss
 from touchstone.node.serving.reachability_probe import ReachabilityProbe
 from touchstone.protocol.adapters.messages import Message
@@ -51,7 +52,7 @@ class Answered:
     the number of reports in the journal."""
 
     game: GameState
-    counts: tuple[int, int, int]
+    counts: tuple[int, ...]
     said: ReportsSaid
 
 
@@ -111,11 +112,13 @@ class ServedData:
         game = view.game
         if index not in game.rounds:
             return ReportsSaid()
-        counts = (view.head_block, len(view.claims.reports), len(view.audits.book.reports))
+        claims, audits = view.claims, view.audits.book
+        counts = (view.head_block, len(claims.reports), len(claims.heldout), len(audits.reports))
         known = self.reported.get(index)
         if known is None or known.game is not game or known.counts != counts:
             found = islice(list_distances(self.rooms.audits, index), AUDITS_MAX)
-            known = Answered(game, counts, ReportsSaid(find_loss(view, index), tuple(found)))
+            said = ReportsSaid(find_loss(view, index), tuple(found), list_heldout(view, index))
+            known = Answered(game, counts, said)
             for forgotten in self.reported.keys() - game.rounds.keys():
                 del self.reported[forgotten]
             self.reported[index] = known

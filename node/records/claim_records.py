@@ -20,7 +20,7 @@ from touchstone.protocol.adapters.messages import Signature, Word
 from touchstone.protocol.spec.commitments import compute_outer_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.state import GameRound
-from touchstone.protocol.spec.signed_reports import LossReport
+from touchstone.protocol.spec.signed_reports import HeldoutReport, LossReport
 from touchstone.protocol.spec.state_headers import OuterHeader, StateHeader
 
 
@@ -144,9 +144,19 @@ class LossReported:
     signature: Signature
 
 
+@dataclass(frozen=True)
+class HeldoutReported:
+    """Written before anybody sees it: this node's report of a model's held-out loss. It never reports another
+    loss of that model."""
+
+    task: Word
+    report: HeldoutReport
+    signature: Signature
+
+
 RECORDS = (
     ClaimSaltsDrawn, ClaimBoundaryReached, SegmentTrained, ClaimFinished, WorkShown, MergeMade, OuterShown,
-    ContestMade, LossReported,
+    ContestMade, LossReported, HeldoutReported,
 )  # fmt: skip
 """All record types of this room."""
 
@@ -212,7 +222,8 @@ class WantedMerges:
 class ClaimBook:
     """The index of records of claims and merges. `works` are by round and basis, `merges` by key, `proofs`
     are checked work leaves. `contests` are by round, root, end of window and attempt. `kept` are outer roots
-    of models that this home keeps. `reports` are losses by round and claim root.
+    of models that this home keeps. `reports` are losses by round and claim root,
+    `heldout` those of models on held-out tokens, by the number of rounds behind the model and its root.
 
     These are in memory alone, because they can be found again. `outer` has headers of outer roots.
     `shown_deltas` are pseudo-gradients that any account may read, with the number of work leaves that they
@@ -231,6 +242,7 @@ class ClaimBook:
     proofs: dict[ClaimName, WorkProof] = field(default_factory=dict)
     shown_deltas: tuple[int, frozenset[bytes]] = (0, frozenset())
     reports: dict[tuple[int, bytes], LossReported] = field(default_factory=dict)
+    heldout: dict[tuple[int, bytes], HeldoutReported] = field(default_factory=dict)
     fetched: set[ClaimName] = field(default_factory=set)
     begun: OuterHeader | None = None
     wanted: WantedMerges = field(default_factory=WantedMerges)
@@ -244,8 +256,8 @@ class ClaimBook:
 
     def write(self, record: Any) -> None:
         """Appends a record; on return it is on disk and indexed. Raises InvalidInput for a second report of a
-        claim. Then nothing was written, and the caller must show nothing."""
-        if isinstance(record, LossReported):
+        claim or a model. Then nothing was written, and the caller must show nothing."""
+        if isinstance(record, LossReported | HeldoutReported):
             self._require_new_report(record.report)
         self.journal.append(record)
         self._index(record)
@@ -255,12 +267,18 @@ class ClaimBook:
         assert game_round.beacon is not None
         return self.works[game_round.index, compute_basis(game_round.base_root, game_round.beacon)]
 
-    def _require_new_report(self, report: LossReport) -> None:
-        if (report.round, report.claim_root) in self.reports:
+    def _require_new_report(self, report: LossReport | HeldoutReport) -> None:
+        if isinstance(report, LossReport):
+            is_known = (report.round, report.claim_root) in self.reports
+            about = f"the claim of round {report.round}"
+        else:
+            is_known = (report.rounds_done, report.root) in self.heldout
+            about = f"the model after {report.rounds_done} rounds"
+        if is_known:
             raise InvalidInput(
-                what="this node has already reported the losses of this claim",
-                expected="one report of the losses of a claim",
-                actual=f"a second one of round {report.round}",
+                what="this node has already reported the losses of a claim or a model",
+                expected="one report of each",
+                actual=f"a second one of {about}",
                 remedy="Show the report that the journal has.",
             )
 
@@ -279,6 +297,8 @@ class ClaimBook:
             self.contests[attempt] = record
         elif isinstance(record, LossReported):
             self.reports[record.report.round, record.report.claim_root] = record
+        elif isinstance(record, HeldoutReported):
+            self.heldout[record.report.rounds_done, record.report.root] = record
         elif isinstance(record, ClaimSaltsDrawn | ClaimBoundaryReached | SegmentTrained | ClaimFinished):
             self._index_claim(self.works[record.round, record.basis], record)
 

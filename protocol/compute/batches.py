@@ -122,6 +122,15 @@ def read_known_rows(corpus: Corpus, spec: TrainingSpec, starts: Sequence[int]) -
     return rows.where(rows < spec.vocabulary_size, OUTSIDE_TOKEN)
 
 
+def list_heldout_starts(spec: TrainingSpec, rows: int) -> list[int]:
+    """Returns the number of the first token of `rows` held-out rows, spread evenly. There are fewer if fewer
+    fit without sharing more than a token; there is at least one."""
+    length = spec.sequence_tokens
+    count = min(rows, (spec.heldout_tokens - 1) // length)
+    last = spec.heldout_tokens - length - 1
+    return [spec.token_count + last * row // max(count - 1, 1) for row in range(count)]
+
+
 def get_batch(corpus: Corpus, spec: TrainingSpec, beacon: bytes, shard: int, inner_step: int) -> Batch:
     """Returns tokens and labels of one inner step (0-based in the round), int64 [sequences_per_step,
     sequence_tokens] each."""

@@ -5,7 +5,7 @@ Hashes and nonces are 32 bytes.
 
 from dataclasses import dataclass
 
-from touchstone.protocol.spec.signed_reports import DistanceReport, LossReport
+from touchstone.protocol.spec.signed_reports import DistanceReport, HeldoutReport, LossReport
 
 
 @dataclass(frozen=True)
@@ -26,4 +26,4 @@ class Calibration:
     profile: bytes
 
 
-NodeStatement = Request | Calibration | LossReport | DistanceReport
+NodeStatement = Request | Calibration | LossReport | HeldoutReport | DistanceReport

@@ -40,6 +40,20 @@ class LossReport:
 
 
 @dataclass(frozen=True)
+class HeldoutReport:
+    """A party's report of the loss of a model on the task's held-out tokens, in millionths of a nat.
+    `domain` is the task's on its chain. `rounds_done` is the number of rounds behind the model (0: before any
+    training), `root` its outer root. `mean` is over `batches` batches, `error` is the standard error."""
+
+    domain: bytes
+    rounds_done: int
+    root: bytes
+    batches: int
+    mean_micronats: int
+    error_micronats: int
+
+
+@dataclass(frozen=True)
 class DistanceReport:
     """An auditor's report of how far a claimed end is from its own. The fields up to `segment` and the
     verdict repeat the auditor's vote. The largest distances are in millionths of the task's limit, so more

@@ -47,6 +47,10 @@ NODE_TYPES: Mapping[str, TypedFields] = {
         ("steps", "uint32"), ("firstMicronats", "uint64"), ("lastMicronats", "uint64"),
         ("meanMicronats", "uint64"),
     ),
+    "HeldoutReport": (
+        ("domain", "bytes32"), ("roundsDone", "uint32"), ("root", "bytes32"), ("batches", "uint32"),
+        ("meanMicronats", "uint64"), ("errorMicronats", "uint64"),
+    ),
     "DistanceReport": (
         *_SEALED[:9], ("word", "uint8"), ("comparison", "uint8"), ("weightsMicrolimits", "uint64"),
         ("firstMomentMicrolimits", "uint64"), ("secondMomentMicrolimits", "uint64"),

@@ -165,6 +165,8 @@ class NodeFacts(Document, frozen=True):
     restarts: Count
     kills: Count
     health_issues: list[IssueFacts]
+    model: str
+    model_warning: str
 
 
 class StatusDocument(Document, frozen=True):

@@ -19,7 +19,7 @@ from touchstone.scripts.command_line.typed_input import PREFIX, expect_known, re
 from touchstone.scripts.home.home_files import BEGIN, CONFIG_FILE, FINISH, has_key, require_folder
 
 GWEI = 10**9
-PATHS = ("deployment", "password_file", "tensorboard_dir")
+PATHS = ("deployment", "password_file", "tensorboard_dir", "wandb_dir")
 TABLES = ("economics", "object_storage")
 """The tables that an operator writes by hand."""
 Preset = Literal["12s", "2s", "local"]
@@ -55,8 +55,10 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     `preset` is the preset for this chain's block time, by which tasks are judged; `economics` has more
     assumptions (`scripts/tasks/figures.py`). `object_storage` is this node's bucket, and what to take from
-    peers' buckets. Prometheus reads metrics at `metrics_port` (0: nowhere). A solver writes its losses for
-    TensorBoard into `tensorboard_dir` (empty: nowhere)."""
+    peers' buckets. Prometheus reads metrics at `metrics_port` (0: nowhere). A solver writes its losses,
+    and with a submitter the held-out ones, into `tensorboard_dir` for TensorBoard and into `wandb_dir` for
+    Weights & Biases (empty: nowhere). A submitter's node ends its task by `halt_when`, "no better for N
+    rounds" (empty: never)."""
 
     rpc_url: str
     deployment: str
@@ -84,6 +86,8 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     metrics_host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     tensorboard_dir: str = ""
+    wandb_dir: str = ""
+    halt_when: str = ""
     rpc_urls: list[str] = []
     max_fee_gwei: Annotated[float, Meta(ge=0)] = 0.0
     password_file: str = ""

@@ -10,6 +10,7 @@ from typing import Any
 from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.loss_board import LossBoard
 from touchstone.node.training.ray_replays import load_ray
+from touchstone.protocol.adapters.reports.model_progress import read_halt_rule
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.scripts.command_line.console import Console
@@ -25,16 +26,22 @@ def choose_executor(role: SeatRole, chosen: str | None, home: HomeConfig) -> dic
         if home.workers > 1 and home.device != "cpu":
             raise _workers_on_card(home)
         settled: dict[str, Any] = {"executor": "process", "replay_processes": 1, "workers": home.workers}
-        if home.tensorboard_dir:
-            settled["tensorboard_dir"] = Path(home.tensorboard_dir)
-            LossBoard(settled["tensorboard_dir"])  # Check that the library is installed.
-        return settled
+        return settled | choose_boards(home)
     executor = chosen or home.executor
     if executor == "ray":
         if home.device != "cpu":
             raise _ray_on_card(home)
         load_ray(home.ray_address)
     return {"executor": executor}
+
+
+def choose_boards(home: HomeConfig) -> dict[str, Any]:
+    """Returns the folders that losses are written into, as fields of a `NodeConfig`. Raises InvalidInput if a
+    library is missing."""
+    folders = {"tensorboard_dir": home.tensorboard_dir, "wandb_dir": home.wandb_dir}
+    found = {name: Path(folder) for name, folder in folders.items() if folder}
+    LossBoard(**found)
+    return found
 
 
 def _workers_on_card(home: HomeConfig) -> InvalidInput:
@@ -82,5 +89,6 @@ def open_config(home: Path, password_file: Path | None, console: Console) -> Nod
         metrics_host=config.metrics_host,
         metrics_port=config.metrics_port,
         check_reach=config.check_reach,
+        halt_after_rounds=read_halt_rule(config.halt_when),
         notify=console.notify,
     )

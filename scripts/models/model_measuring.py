@@ -22,7 +22,7 @@ from touchstone.node.joining.dataset import open_data
 from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.reader import open_reader
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
-from touchstone.protocol.compute.batches import read_known_rows
+from touchstone.protocol.compute.batches import list_heldout_starts, read_known_rows
 from touchstone.protocol.compute.program.evaluation import Evaluator
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
@@ -152,10 +152,7 @@ async def measure_task(config: NodeConfig, wanted: MeasureChoice, console: Conso
         spec, choice, weights = await export.load_newest(reader, config, task)
         training = spec.training
         length = training.sequence_tokens
-        most = max(1, wanted.tokens // length)
-        count = min(most, (training.heldout_tokens - 1) // length)
-        last = training.heldout_tokens - length - 1
-        starts = [training.token_count + last * row // max(count - 1, 1) for row in range(count)]
+        starts = list_heldout_starts(training, max(1, wanted.tokens // length))
         try:
             corpus = await open_data(reader.client, reader.store, reader.state, task, spec, config.notify)
             await corpus.prepare(starts, length + 1)

@@ -12,9 +12,9 @@ from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
 from touchstone.node.merging import merge_signing, posting
 from touchstone.node.models import outer_step
-from touchstone.node.serving import bucket_copies, distance_reports, loss_reports
+from touchstone.node.serving import bucket_copies, distance_reports, heldout_reports, loss_reports
 from touchstone.node.training import claims, idle_mode, speculation
-from touchstone.node.upkeep import last_model, pruning, upkeep_duties
+from touchstone.node.upkeep import halting, last_model, pruning, upkeep_duties
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.verifier import audit_duties
 from touchstone.whistleblower import challenging, contesting
@@ -69,6 +69,7 @@ class Solver(Member):
             *self.list_audits(),
             Room(pruning.list_duties, rooms.pruning),
             *self.list_reports(),
+            Room(heldout_reports.list_duties, rooms.heldout_reports),
             Room(partial(bucket_copies.list_duties, self.bucket), rooms.bucket_copies),
         )
 
@@ -121,7 +122,8 @@ async def run_role(
 
 
 class Submitter(Node):
-    """Serves its task to the end, sends upkeep that no other node sends, and keeps the last model."""
+    """Serves its task to the end, sends upkeep that no other node sends, measures each model, halts
+    if none gets better and its operator asked for that, and keeps the last model."""
 
     def list_rooms(self) -> Sequence[Room[Any]]:
         """Lists the rooms of a submitter."""
@@ -129,5 +131,8 @@ class Submitter(Node):
         return (
             Room(upkeep_duties.list_duties, rooms.upkeep),
             Room(last_model.list_duties, rooms.last_model),
+            Room(heldout_reports.list_duties, rooms.heldout_reports),
+            Room(partial(halting.list_duties, self.config.halt_after_rounds), rooms.halting),
+            Room(pruning.list_duties, rooms.pruning),
             Room(partial(bucket_copies.list_duties, self.bucket), rooms.bucket_copies),
         )

@@ -31,4 +31,6 @@ def describe_node(node: NodeState | None, now_s: float) -> NodeFacts | None:
         restarts=node.restarts,
         kills=node.kills,
         health_issues=[IssueFacts(one.kind, one.since_s, one.said) for one in node.health_issues],
+        model=node.model,
+        model_warning=node.model_warning,
     )

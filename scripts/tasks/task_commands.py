@@ -1,6 +1,7 @@
 """The commands about tasks: to write, check, record, post, halt and close one."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from touchstone.scripts.documents.posting_documents import (
 
 @click.group("task", cls=Group)
 def task() -> None:
-    """Write, check, post, halt and close a task."""
+    """Write, check, post, serve, halt and close a task."""
 
 
 @task.command(
@@ -86,13 +87,34 @@ def create(output: JsonOutput, config: Path, is_agreed: bool, home: Path, passwo
 
     require_free_home(home)  # Check before PyTorch is loaded.
     from touchstone.scripts.command_line.console import Console
-    from touchstone.scripts.home.node_config import open_config
+    from touchstone.scripts.home.home_config import read_config
+    from touchstone.scripts.home.node_config import choose_boards, open_config
     from touchstone.scripts.tasks.task_creation import create_task
     from touchstone.scripts.tasks.task_file import read_task_file
 
     file, console = read_task_file(config), Console()
-    opened = open_config(home, password_file, console)
+    boards = choose_boards(read_config(home))
+    opened = replace(open_config(home, password_file, console), **boards)
     asyncio.run(create_task(opened, file, console, is_agreed=is_agreed, put=output.put))
+
+
+@task.command("serve", example="touchstone task serve 0x3fa9 --home ~/submitter")
+@with_task
+@with_logs
+@with_unlocked_home
+def serve(task: str, home: Path, password_file: Path | None) -> None:
+    """Serve an own task again, after its node was stopped."""
+    from touchstone.scripts.home.home_lock import require_free_home
+
+    require_free_home(home)  # Check before PyTorch is loaded.
+    from touchstone.scripts.command_line.console import Console
+    from touchstone.scripts.home.home_config import read_config
+    from touchstone.scripts.home.node_config import choose_boards, open_config
+    from touchstone.scripts.tasks.task_serving import serve_task
+
+    console, boards = Console(), choose_boards(read_config(home))
+    opened = replace(open_config(home, password_file, console), **boards)
+    asyncio.run(serve_task(opened, task, console))
 
 
 @task.command("example", example="touchstone task example --out example")

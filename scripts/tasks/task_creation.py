@@ -9,10 +9,8 @@ from collections.abc import Sequence
 
 from touchstone.node.joining.task_reading import compute_task_bytes
 from touchstone.node.kit.config import NodeConfig
-from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
 from touchstone.node.submit import build_task, post_task, refuse_bad_task
-from touchstone.node.upkeep import last_model
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.files.mapped_files import map_file
 from touchstone.protocol.compute.program.costs import measure_costs
@@ -27,13 +25,13 @@ from touchstone.scripts.account.requirements import require_agreement, require_c
 from touchstone.scripts.account.task_names import show_task
 from touchstone.scripts.command_line.command_results import Put, ignore
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.command_line.progress import show_progress, with_company
 from touchstone.scripts.data.packed_dataset import NOTE_NAME
 from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.documents.posting_documents import TaskCreateDocument
 from touchstone.scripts.home.home_config import read_config
 from touchstone.scripts.roles.role_nodes import Submitter
 from touchstone.scripts.tasks.task_file import TaskFile, sketch_terms
+from touchstone.scripts.tasks.task_serving import follow_task
 from touchstone.scripts.tasks.task_sizes import compute_disk_bytes
 from touchstone.scripts.tasks.terms_checks import refuse_bad_money, refuse_bad_terms
 
@@ -85,13 +83,13 @@ async def create_task(
         require_agreement(console, [], "Post it?", is_agreed)
         task = await post_task(node.chain, node.store, terms, training, dataset, start)
         console.notify(
-            f"posted 0x{task.hex()}; serving {_describe_served(file)} to the end. Ctrl-C stops the serving. "
-            "If you run this command again, it posts another task with another escrow"
+            f"posted 0x{task.hex()}; serving {_describe_served(file)} to the end. Ctrl-C stops the serving; "
+            f"touchstone task serve {show_task(task)} goes on. This command again posts another task"
         )
         console.notify(_describe_next(file, task))
         put(TaskCreateDocument(format_id(task), node.account, str(escrow_wei)))
         del start  # The store has it now.
-        await with_company(_follow(node, task, console), show_progress(node.chain, task, console))
+        await follow_task(node, task, console)
 
 
 def _describe_next(file: TaskFile, task: bytes) -> str:
@@ -137,12 +135,3 @@ def _notify_price(
 def notify_cost(escrow_wei: int, console: Console) -> None:
     """Tells the operator what a task costs."""
     console.notify(f"it costs at most {format_tokens(escrow_wei)} (what is not earned comes back)")
-
-
-async def _follow(node: Node, task: bytes, console: Console) -> None:
-    """Serves the task to its end, sends upkeep calls that no other node sends, including the close, and keeps
-    the last model."""
-    await node.work_on(task)
-    for lacking in last_model.list_duties(node.get_view(), node.state.head_block):
-        console.notify(f"no node served {lacking.choice} in time: solvers and whistleblowers have it")
-    console.notify("the task is closed; the rest of its escrow is credit: touchstone withdraw")

@@ -31,19 +31,22 @@ from touchstone.explorer.chain_view import ChainView
 from touchstone.explorer.event_index import EventIndex
 from touchstone.explorer.names import Names
 from touchstone.explorer.node_reports import FIRST_PAUSE_S, NODES_A_LOOK, Asked, Pause, Question, ReportAsker
-from touchstone.explorer.report_documents import LOSS, Reported, make_losses
+from touchstone.explorer.report_documents import HELDOUT, LOSS, SUBMITTER, Reported, make_losses
+from touchstone.explorer.report_documents import make_heldout as show_heldout
 from touchstone.node.serving.distance_reports import list_unreported, report_distances
 from touchstone.protocol.adapters.keys.signatures import sign_statement
 from touchstone.protocol.adapters.reports.round_reports import (
+    HeldoutSaid,
     LossSaid,
     ReportClient,
     ReportsSaid,
+    format_heldout,
     format_loss,
 )
 from touchstone.protocol.adapters.wire.peer import Peer
 from touchstone.protocol.spec.game.drawn_audits import COMPARED_ENDS
 from touchstone.protocol.spec.game.enums import RoundPhase
-from touchstone.protocol.spec.signed_reports import LossReport
+from touchstone.protocol.spec.signed_reports import HeldoutReport, LossReport
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.verifier.replaying import audit
 
@@ -126,7 +129,7 @@ async def test_a_solver_is_asked_once_its_round_is_closed_and_no_other_account_i
         stage.peers[account] = Peer(account, "https://203.0.113.7", bytes(32))
     asker = ReportAsker(view)
     assert [(one.account, one.round, one.places) for one in asker.choose()] == [
-        (get_account(SOLVER), 0, frozenset({(stage.slot, LOSS, 0)}))
+        (get_account(SOLVER), 0, frozenset({(stage.slot, LOSS, 0), (stage.slot, HELDOUT, 0)}))
     ]
     state = stage.world.state
     running = replace(state.rounds[0], closed=None, seed=None, trained_from=None)
@@ -164,8 +167,8 @@ async def test_an_auditor_is_asked_once_its_segment_is_for_everybody(view: Chain
     assert not asker.choose(), "the last block of the votes"
     stage.world.jump(stage.head + 1)
     sync(view, stage)
-    (one,) = asker.choose()
-    assert (one.account, one.places) == (drawn.seat.account, frozenset({(stage.slot, 0, 0)}))
+    found = {one.account: one.places for one in asker.choose()}
+    assert found[drawn.seat.account] == frozenset({(stage.slot, 0, 0)})
     state = stage.world.state
     for phase in (RoundPhase.FALLEN, RoundPhase.UNDONE, RoundPhase.RUNNING):
         stage.world.state = replace(state, rounds={0: replace(state.rounds[0], phase=phase)})
@@ -194,7 +197,7 @@ async def test_no_more_nodes_are_asked_at_once_than_a_few(
     accounts = [f"0x{number:040x}" for number in range(3 * NODES_A_LOOK)]
     for account in accounts:
         stage.peers[account] = Peer(account, "https://203.0.113.7", bytes(32))
-    reporters = [(account, (stage.slot, LOSS, 0)) for account in accounts * 2]
+    reporters = [(account, (stage.slot, LOSS, 0), b"") for account in accounts * 2]
     monkeypatch.setattr(node_reports, "list_reporters", lambda *_: reporters)
     assert len({one.account for one in ReportAsker(view).choose()}) == NODES_A_LOOK
 
@@ -213,7 +216,7 @@ async def test_a_signed_report_is_kept_and_the_node_is_asked_no_more(
     (slot,) = [one for one in document["slots"] if one["claim"]]
     assert slot["loss"] == {"steps": 8, "first": 5.557, "last": 3.058, "mean": 4.1}
     by_shard = [4.1 if shard == slot["shard"] else None for shard in range(len(document["slots"]))]
-    assert document["losses"] == {"mean": 4.1, "by_shard": by_shard, "claims": 1}
+    assert document["losses"] == {"mean": 4.1, "by_shard": by_shard, "void": [], "claims": 1}
     assert view.make_losses(TASK, stage.game.rounds[0])["losses"] == document["losses"]
 
 
@@ -321,8 +324,83 @@ def test_a_claim_counts_in_the_mean_by_its_segments_whatever_its_report_says_of_
         Reported(stage.slot, LOSS, 0, claim.claim_root, "0x", {"mean": 2.0, "steps": 8}),
         Reported(stage.slot ^ 1, LOSS, 0, other.claim_root, "0x", {"mean": 7.0, "steps": 1 << 31}),
     ]
-    losses = make_losses(both, said)["losses"]
+    losses = make_losses(cast(Any, stage.game), both, said, stage.head + 1)["losses"]
     assert losses["mean"] == pytest.approx((4 * 2.0 + 7.0) / 5) and losses["claims"] == 2
+
+
+def test_a_claim_that_does_not_count_is_not_in_the_mean(stage: Stage) -> None:
+    """A cheat's loss of 51 nats would lift the mean of a round from 3.45 to 15.46."""
+    game_round = stage.game.rounds[0]
+    claim = game_round.claims[stage.slot]
+    other = replace(claim, claim_root=make_word("other"), is_convicted=True)
+    both = replace(game_round, claims={stage.slot: claim, stage.slot ^ 1: other})
+    said = [
+        Reported(stage.slot, LOSS, 0, claim.claim_root, "0x", {"mean": 3.45}),
+        Reported(stage.slot ^ 1, LOSS, 0, other.claim_root, "0x", {"mean": 51.476}),
+    ]
+    losses = make_losses(cast(Any, stage.game), both, said, stage.head + 1)["losses"]
+    (void,) = losses["void"]
+    assert losses["mean"] == 3.45 and losses["claims"] == 1 and losses["by_shard"][void] == 51.476
+    none = make_losses(cast(Any, stage.game), both, said[1:], stage.head + 1)["losses"]
+    assert none["mean"] is None and none["claims"] == 0
+
+
+# Models
+def make_heldout(stage: Stage, seed: int = SOLVER, **changes: Any) -> HeldoutSaid:
+    """A held-out loss of the model before any training, signed by a key."""
+    report = HeldoutReport(stage.game.terms.domain, 0, stage.game.terms.root, 4, 5_557_000, 20_000)
+    report = replace(report, **changes)
+    return format_heldout(report, sign_statement(make_key(seed), report, SIGNING))
+
+
+def answer_heldout(node: Node, said: HeldoutSaid) -> None:
+    node.get_reports = lambda *_: ReportsSaid(heldout=(said,))  # type: ignore[method-assign]
+
+
+async def test_a_signed_held_out_loss_is_kept_and_shown(
+    view: ChainView, stage: Stage, tmp_path: Path
+) -> None:
+    async with make_solver(stage, tmp_path).run() as solver, open_asker(view) as looking:
+        answer_heldout(solver, make_heldout(stage))
+        await looking.look()
+    (one,) = view.index.list_reports(TASK, 0, of_losses=True)
+    assert one.place == (stage.slot, HELDOUT, 0) and one.account == get_account(SOLVER)
+    document = view.make_round(TASK, 0)
+    assert document is not None and document["losses"] is None
+    assert document["heldout"] == [
+        {
+            "rounds_done": 0, "loss": 5.557, "error": 0.02, "is_submitters": False, "reports": 1,
+            "lowest": 5.557, "highest": 5.557,
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "lie", [{"seed": OTHER_SOLVER}, {"root": make_word("another model")}, {"rounds_done": 1}]
+)
+async def test_a_held_out_loss_of_another_account_or_model_is_not_kept(
+    view: ChainView, stage: Stage, tmp_path: Path, lie: dict[str, Any]
+) -> None:
+    async with make_solver(stage, tmp_path).run() as solver, open_asker(view) as looking:
+        answer_heldout(solver, make_heldout(stage, **lie))
+        await looking.look()
+        assert not view.index.list_reports(TASK, 0)
+
+
+def test_the_submitter_s_figure_counts_first_then_the_median(stage: Stage) -> None:
+    root, game = stage.game.terms.root, cast(Any, stage.game)
+    solvers = [
+        Reported(slot, HELDOUT, 0, root, "0x", {"loss": loss, "error": 0.1})
+        for slot, loss in enumerate((3.0, None, 3.2))
+    ]
+    (shown,) = show_heldout(game, 0, solvers)
+    assert (shown["loss"], shown["is_submitters"]) == (3.2, False)
+    assert (shown["lowest"], shown["highest"]) == (3.0, None), "one says that it diverged"
+    own = Reported(SUBMITTER, HELDOUT, 0, root, "0x", {"loss": 3.1, "error": 0.1})
+    (shown,) = show_heldout(game, 0, [*solvers, own])
+    assert (shown["loss"], shown["is_submitters"], shown["reports"]) == (3.1, True, 4)
+    gone = Reported(SUBMITTER, HELDOUT, 0, make_word("gone"), "0x", {"loss": 9.0, "error": 0.1})
+    assert show_heldout(game, 0, [gone]) == []
 
 
 # Auditors

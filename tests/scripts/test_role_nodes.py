@@ -47,7 +47,7 @@ def test_a_solver_has_every_duty_of_its_role_once(tmp_path: Path) -> None:
     """It claims, fetches and merges, posts, trains ahead, contests and defends roots, and serves auditors.
     Pruning looks at what the others left; a bucket holds copies of what pruning left."""
     merging = ["claims", "outer_step", "merge_signing", "posting", "speculation", "contesting"]
-    kept = ["audit_duties", "pruning", *REPORTS, "bucket_copies"]
+    kept = ["audit_duties", "pruning", *REPORTS, "heldout_reports", "bucket_copies"]
     assert list_rooms(Solver, tmp_path) == [*URGENT, *merging, *kept]
 
 
@@ -66,8 +66,9 @@ def test_a_verifier_checks_no_posted_root_which_a_whistleblower_does(tmp_path: P
     assert contesting.list_duties in found[1] and contesting.list_own_moves not in found[1]
 
 
-def test_a_submitter_sends_upkeep_and_keeps_the_last_model(tmp_path: Path) -> None:
-    assert list_rooms(Submitter, tmp_path) == ["upkeep_duties", "last_model", "bucket_copies"]
+def test_a_submitter_sends_upkeep_measures_each_model_and_keeps_the_last(tmp_path: Path) -> None:
+    kept = ["heldout_reports", "halting", "pruning", "bucket_copies"]
+    assert list_rooms(Submitter, tmp_path) == ["upkeep_duties", "last_model", *kept]
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -44,6 +44,7 @@ WANTED = {
     "task example",
     "task record",
     "task close",
+    "task serve",
     "task halt",
     "shares show",
     "shares pay",

@@ -61,7 +61,8 @@ class SeenHealthIssue(Message, frozen=True):
 class NodeState(Message, frozen=True):
     """The state that a node writes into its home. Times are Unix time in seconds. `seen_s` is when it wrote
     this. `end` says how this run ended, `earlier_end` how the run before ended (None if this is the first).
-    `kills` counts earlier runs that ended without a word."""
+    `kills` counts earlier runs that ended without a word. `model` describes how good the task's model is
+    (empty: not known), `model_warning` warns a submitter whose model gets worse (else empty)."""
 
     account: str
     started_s: Count
@@ -72,6 +73,8 @@ class NodeState(Message, frozen=True):
     earlier_end: End | None
     head_block: Count
     health_issues: tuple[SeenHealthIssue, ...]
+    model: str = ""
+    model_warning: str = ""
 
     def is_running(self, now_s: float) -> bool:
         """Returns whether the node that wrote this runs, as far as the file tells."""
@@ -108,5 +111,9 @@ def describe_node_state(state: NodeState, now_s: float) -> Iterator[str]:
         before = f"the run before {END_WORDS[state.earlier_end]}"
         times = "once" if state.restarts == 1 else f"{state.restarts} times"
         yield f"it was started again {times}{kills}; {before}"
+    if state.model:
+        yield state.model
+    if state.model_warning:
+        yield f"WARNING: {state.model_warning}"
     for one in state.health_issues:
         yield f"WARNING: for {max(0, int(now_s) - one.since_s)} s: {one.said}"

@@ -46,6 +46,7 @@ from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.game.state import GameState, StatementRef
 from touchstone.protocol.spec.params import TOKEN_WEI
+from touchstone.protocol.spec.signed_reports import HeldoutReport
 from touchstone.protocol.spec.statements import Vote, VoteWord
 
 NAMES = {metric.name: metric for metric in METRICS}
@@ -216,6 +217,8 @@ def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
     for index, micronats in ((4, 3_100_000), (5, 2_900_000), (3, 4_000_000)):
         reported: Any = SimpleNamespace(report=SimpleNamespace(round=index, mean_micronats=micronats))
         view.claims.reports[index, b""] = reported
+    measured: Any = SimpleNamespace(report=HeldoutReport(b"", 0, view.game.terms.root, 4, 3_450_000, 20_000))
+    view.claims.heldout[0, view.game.terms.root] = measured
     dispute = InnerDispute(b"1" * 32, solver(0), StatementRef(0, 0), 0, "x", world.block + 9)
     view.chain_state.inner[TASK] = InnerBook(60, {dispute.name: dispute})
     metrics = make_measures(view, tmp_path)
@@ -232,6 +235,7 @@ def test_all_values_are_of_metrics_that_are_listed(tmp_path: Path) -> None:
     assert values["touchstone_head_block"] == {(): 12.0}
     assert values["touchstone_deadline_blocks"]["dispute",] == 10.0, "blocks from the head on"
     assert values["touchstone_round_loss"] == {(): 2.9}, "of the newest round"
+    assert values["touchstone_heldout_loss"] == {(): 3.45}
     assert values["touchstone_votes"]["ACCEPT",] == 2.0 and values["touchstone_votes"]["ABSTAIN",] == 0.0
     assert values["touchstone_seat_status"]["solver", "active"] == 1.0
     assert values["touchstone_seat_status"]["solver", "convicted"] == 0.0

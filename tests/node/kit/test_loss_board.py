@@ -1,14 +1,17 @@
 """Libraries of extras: named where they are missing; the one for TensorBoard writes what was trained."""
 
+import json
 import logging
-from importlib.util import find_spec
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from wandb.proto import wandb_internal_pb2
 
-from touchstone.node.kit.loss_board import BOARD_LIBRARY, LOSS_TAG, LossBoard
+from touchstone.node.kit.loss_board import BOARD_LIBRARY, HELDOUT_TAG, LOSS_TAG, LossBoard
 from touchstone.protocol.adapters.machine import extra_libraries
 from touchstone.protocol.spec.errors import InvalidInput
 
@@ -76,10 +79,44 @@ def test_what_cannot_be_written_is_told_once_and_stops_nothing(
     board.close()
 
 
-@pytest.mark.skipif(find_spec(BOARD_LIBRARY) is None, reason=f"{BOARD_LIBRARY} is not installed")
 def test_the_library_writes_event_files(tmp_path: Path) -> None:
     board = LossBoard(tmp_path / "board")
     board.add(0, [3.5, 3.25])
+    board.add_heldout(2, 3.4)
     board.close()
     (file,) = (tmp_path / "board").iterdir()
-    assert file.name.startswith("events.out.tfevents.") and LOSS_TAG.encode() in file.read_bytes()
+    found = file.read_bytes()
+    assert file.name.startswith("events.out.tfevents.")
+    assert LOSS_TAG.encode() in found and HELDOUT_TAG.encode() in found
+
+
+def read_run(data: bytes) -> Iterator[Any]:
+    """The records of a run: a log as LevelDB's, in blocks of 32 KiB, of which a short run fills one."""
+    place = len(b":W&B") + 3
+    while place < len(data):
+        _, length, kind = struct.unpack_from("<IHB", data, place)
+        assert kind == 1, "a whole record"
+        place += 7
+        yield cast(Any, wandb_internal_pb2).Record.FromString(data[place : place + length])
+        place += length
+
+
+def test_an_offline_run_of_weights_and_biases_has_the_curve_and_nothing_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A held-out loss comes later than steps after it, and keeps its own step."""
+    monkeypatch.setenv("SECRET_WORD", "do-not-write-this")
+    board = LossBoard(wandb_dir=tmp_path / "runs")
+    board.add(0, [3.5, 3.25])
+    board.add(2, [3.0])
+    board.add_heldout(2, 3.4)
+    board.close()
+    (file,) = (tmp_path / "runs").rglob("*.wandb")
+    points = list[tuple[str, float, int]]()
+    for record in read_run(file.read_bytes()):
+        row = {item.nested_key[0] or item.key: json.loads(item.value_json) for item in record.history.item}
+        points += [(tag, row[tag], row["step"]) for tag in (LOSS_TAG, HELDOUT_TAG) if tag in row]
+    expected = [(LOSS_TAG, 3.5, 0), (LOSS_TAG, 3.25, 1), (LOSS_TAG, 3.0, 2), (HELDOUT_TAG, 3.4, 2)]
+    assert points == expected
+    others = [path for path in (tmp_path / "runs").rglob("*") if path.is_file() and "logs" not in path.parts]
+    assert all(b"do-not-write-this" not in path.read_bytes() for path in others)

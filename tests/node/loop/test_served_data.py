@@ -130,11 +130,11 @@ async def test_of_a_claim_there_is_one_report_also_after_a_restart(tmp_path: Pat
             said = find_loss(node.get_view(), 0)
             (made,) = node.rooms.tools.claims.reports.values()
             other = LossReported(TASK, replace(made.report, mean_micronats=1), made.signature)
-            with pytest.raises(InvalidInput, match="has already reported the losses of this claim"):
+            with pytest.raises(InvalidInput, match="has already reported the losses of a claim or a model"):
                 node.rooms.tools.claims.write(other)
         async with stage.open(1) as node:
             assert said is not None and find_loss(node.get_view(), 0) == said
-            with pytest.raises(InvalidInput, match="has already reported the losses of this claim"):
+            with pytest.raises(InvalidInput, match="has already reported the losses of a claim or a model"):
                 node.rooms.tools.claims.write(other)
             assert not list(list_duties(node.get_view(), node.state.head_block + 1))
 

@@ -11,7 +11,7 @@ from touchstone.protocol.spec import statements
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.node_statements import Calibration, NodeStatement, Request
 from touchstone.protocol.spec.params import PROTOCOL_VERSION
-from touchstone.protocol.spec.signed_reports import Comparison, DistanceReport, LossReport
+from touchstone.protocol.spec.signed_reports import Comparison, DistanceReport, HeldoutReport, LossReport
 from touchstone.protocol.spec.statements import MergeSignature, Statement, VoteWord
 from touchstone.protocol.spec.typed_data import NODE_TYPES, STATEMENT_TYPES, SigningDomain, to_typed_data
 
@@ -22,6 +22,7 @@ REQUEST = Request("GET", "/blob/x", "0x" + "5b" * 20, 1_700_000_000, word("nonce
 BETWEEN_NODES: list[NodeStatement] = [
     REQUEST, Calibration(word("profile")),
     LossReport(word("domain"), 7, 2, word("claim"), 500, 5_557_000, 3_058_000, 4_100_000),
+    HeldoutReport(word("domain"), 7, word("root"), 31, 3_058_000, 12_000),
     DistanceReport(
         word("domain"), 7, word("base"), word("seed"), 2, word("claim"), 1, 0, 3, VoteWord.ACCEPT,
         Comparison.MEASURED, 31_000, 0, 999_999,
