@@ -32,6 +32,7 @@ from touchstone.scripts.documents.posting_documents import (
     TaskExampleDocument,
     TaskInitDocument,
     TaskRecordDocument,
+    TaskServeDocument,
 )
 from touchstone.scripts.documents.stake_documents import (
     LeaveDocument,
@@ -73,6 +74,7 @@ DOCUMENTS: Mapping[str, type[Document]] = {
     "task check": TaskCheckDocument,
     "task close": TaskCloseDocument,
     "task create": TaskCreateDocument,
+    "task serve": TaskServeDocument,
     "task example": TaskExampleDocument,
     "task halt": HaltDocument,
     "task init": TaskInitDocument,

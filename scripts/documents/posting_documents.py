@@ -17,8 +17,19 @@ class AmountDocument(Document, frozen=True):
     because: str
 
 
+class TrialDocument(Document, frozen=True):
+    """Steps that were trained on this machine, and the loss at their begin and end, in nats; null if it is no
+    finite number."""
+
+    steps: Count
+    first_loss: float
+    last_loss: float | None
+    is_diverging: bool
+
+
 class TaskCheckDocument(Document, frozen=True):
-    """A task file that can be posted; weights_root is empty for fresh weights."""
+    """A task file that can be posted; weights_root is empty for fresh weights. trial is null if no steps were
+    tried."""
 
     file: str
     parameters: Count
@@ -26,6 +37,7 @@ class TaskCheckDocument(Document, frozen=True):
     escrow_wei: Wei
     weights_root: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")]
     amounts: list[AmountDocument]
+    trial: TrialDocument | None
 
 
 class TaskCreateDocument(Document, frozen=True):
@@ -34,6 +46,13 @@ class TaskCreateDocument(Document, frozen=True):
     task: Id
     submitter: Account
     escrow_wei: Wei
+
+
+class TaskServeDocument(Document, frozen=True):
+    """An own task that is served again, written before it is served."""
+
+    task: Id
+    submitter: Account
 
 
 class TaskCloseDocument(Document, frozen=True):

@@ -63,11 +63,13 @@ def init_task(out: Path, step: Path | None, **given: str | None) -> TaskInitDocu
     type=PRESETS,
     help="preset of the chain that the task is for; left out: the one in the file",
 )
-def check(config: Path, preset: str | None) -> TaskCheckDocument:
-    """Say whether a task file can be posted, and why its amounts are what they are."""
+@click.option("--no-trial", is_flag=True, help="train no steps to try the learning rate")
+def check(config: Path, preset: str | None, no_trial: bool) -> TaskCheckDocument:
+    """Say whether a task file can be posted, why its amounts are what they are, and whether its learning rate
+    diverges."""
     from touchstone.scripts.tasks.task_check import check_task
 
-    return check_task(config, preset)
+    return check_task(config, preset, is_tried=not no_trial)
 
 
 @task.command("create", example="touchstone task create --config task.toml --home ~/submitter")
@@ -102,7 +104,8 @@ def create(output: JsonOutput, config: Path, is_agreed: bool, home: Path, passwo
 @with_task
 @with_logs
 @with_unlocked_home
-def serve(task: str, home: Path, password_file: Path | None) -> None:
+@click.pass_obj
+def serve(output: JsonOutput, task: str, home: Path, password_file: Path | None) -> None:
     """Serve an own task again, after its node was stopped."""
     from touchstone.scripts.home.home_lock import require_free_home
 
@@ -114,7 +117,7 @@ def serve(task: str, home: Path, password_file: Path | None) -> None:
 
     console, boards = Console(), choose_boards(read_config(home))
     opened = replace(open_config(home, password_file, console), **boards)
-    asyncio.run(serve_task(opened, task, console))
+    asyncio.run(serve_task(opened, task, console, put=output.put))
 
 
 @task.command("example", example="touchstone task example --out example")

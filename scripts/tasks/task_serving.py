@@ -6,14 +6,18 @@ from touchstone.node.loop.opening import open_node
 from touchstone.node.upkeep import last_model
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.scripts.account.task_names import find_game, show_task
+from touchstone.scripts.command_line.command_results import Put, ignore
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.progress import show_progress, with_company
+from touchstone.scripts.documents.document_fields import format_id
+from touchstone.scripts.documents.posting_documents import TaskServeDocument
 from touchstone.scripts.roles.role_nodes import Submitter
 
 
-async def serve_task(config: NodeConfig, name: str, console: Console) -> None:
-    """Serves the task of this account called `name` to its end. Raises InvalidInput if no task or several
-    have this name, if another account submitted it, or if it is closed."""
+async def serve_task(config: NodeConfig, name: str, console: Console, put: Put = ignore) -> None:
+    """Serves the task of this account called `name` to its end. `put` receives the document. Raises
+    InvalidInput if no task or several have this name, if another account submitted it, or if it is
+    closed."""
     async with open_node(config, Submitter) as node:
         await node.following.take_next()
         task, game = find_game(node.state, name)
@@ -26,6 +30,7 @@ async def serve_task(config: NodeConfig, name: str, console: Console) -> None:
                 remedy="Name a task of your own that is open: touchstone status lists them.",
             )
         console.notify(f"serving {show_task(task)} to the end. Ctrl-C stops the serving, not the task")
+        put(TaskServeDocument(format_id(task), node.account))
         await follow_task(node, task, console)
 
 

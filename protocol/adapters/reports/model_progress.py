@@ -13,6 +13,8 @@ from touchstone.protocol.spec.signed_reports import MILLIONTHS_MAX, HeldoutRepor
 
 SHOWN_NATS = 1_000.0
 """A larger loss is shown as diverged, without its digits."""
+WORSE_SHARE = 0.01
+"""A loss that is higher by this share is worse, however few rows were measured."""
 HALT_PATTERN = re.compile(r"no better for ([1-9][0-9]{0,3}) rounds?")
 
 
@@ -59,8 +61,9 @@ def describe_progress(losses: Sequence[ModelLoss]) -> str:
 
 
 def is_worse(newer: ModelLoss, older: ModelLoss) -> bool:
-    """Returns whether a loss is higher than another by more than its standard error."""
-    return newer.loss > older.loss + (newer.error if isfinite(newer.error) else 0.0)
+    """Returns whether a loss is higher than another by more than chance: by its standard error, or by 1 %.
+    Both are measured on the same rows, so most of the chance is in both."""
+    return newer.loss > older.loss + min(newer.error, WORSE_SHARE * older.loss)
 
 
 def find_warning(losses: Sequence[ModelLoss]) -> str | None:
