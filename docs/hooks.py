@@ -14,6 +14,9 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 OUTSIDE = re.compile(r"\]\(((?:\.\./)+)((?!\.\.)[^)#\s]+)(#[^)\s]*)?\)")
 COPIES = "source"
+MANUALS = frozenset(
+    f"{name}.md" for name in ("index", "node", "operating", "task", "commands", "explorer", "demo", "audit")
+)
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+)\)")
 ITEM = re.compile(r"\s*(?:[-*]|\d+\.) ")
 
@@ -38,8 +41,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Lead links out of docs/ to the copies, and put the empty lines before lists and tables that mkdocs
-    needs and readers of the plain text do not."""
+    """Have the search show manuals first, lead links out of docs/ to the copies, and put the empty lines
+    before lists and tables that mkdocs needs and readers of the plain text do not."""
+    page.meta["search"] = {"boost": _find_boost(page.file.src_uri)}
     up, folder = "../" * page.file.src_uri.count("/"), Path(page.file.abs_src_path).parent
 
     def lead(found: re.Match[str]) -> str:
@@ -51,6 +55,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     text = "\n".join(_part_blocks(markdown.splitlines()))
     return OUTSIDE.sub(lead, LINK.sub(unlink, text))
+
+
+def _find_boost(page: str) -> float:
+    """How much more a page counts in the search than others: manuals answer what people type, decisions do
+    not."""
+    if page in MANUALS:
+        return 8.0
+    return 0.1 if page.startswith(("decisions/", COPIES)) else 1.0
 
 
 def _part_blocks(lines: list[str]) -> Iterator[str]:

@@ -26,12 +26,14 @@ class LeaveDocument(Document, frozen=True):
 
 
 class WithdrawDocument(Document, frozen=True):
-    """The amount that was taken out, the wallet afterwards, and the stakes that are still held."""
+    """The amount that was taken out, the wallet afterwards, the stakes that are still held, and the account
+    that has the amount now."""
 
     account: Account
     withdrawn_wei: Wei
     wallet_wei: Wei
     held: list[str]
+    paid_to: Account
 
 
 class SolveDocument(Document, frozen=True):

@@ -41,6 +41,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     The node uses the chain at `rpc_url`, and listens at `listen_host` and `listen_port`. `rpc_urls` are more
     endpoints of the same chain, for when one is silent; if two disagree, the node waits. `account` is the
     keystore's. Only the deployment that `init` has checked is used; its hash is `deployment_sha256`.
+    `touchstone withdraw` sends what it takes out on to `payout_address` (empty: it stays with the account).
     `max_fee_gwei` is the most that one gas may cost (0: any price). `poll_seconds` is the pause between two
     looks at the head (0: until the next block comes); more than 2 would look like silence. `check_reach`
     takes no seat if peers answer and none reaches this node.
@@ -64,6 +65,7 @@ class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
     deployment: str
     deployment_sha256: Digest = ""
     account: Account = ""
+    payout_address: Account = ""
     listen_host: str = "127.0.0.1"
     listen_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     poll_seconds: Annotated[float, Meta(ge=0, le=2)] = 0.0
@@ -167,7 +169,7 @@ def open_use(home: HomeConfig, executor: str) -> MachineUse:
 def _override(config: HomeConfig) -> HomeConfig:
     """Returns the configuration with values of environment variables. The account, the deployment and whole
     tables come only from the file."""
-    fixed = (*TABLES, "account", "deployment_sha256")
+    fixed = (*TABLES, "account", "payout_address", "deployment_sha256")
     keys = [name for name in HomeConfig.__struct_fields__ if name not in fixed]
     for name, text in read_overrides(os.environ, keys).items():
         try:

@@ -55,10 +55,14 @@ def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) ->
 def withdraw(is_waiting: bool, home: Path, password_file: Path | None) -> WithdrawDocument:
     """Take out all credit (pay, stakes that were given back, bonds, escrow), paying out own seats first."""
     from touchstone.scripts.account.sending import run_with_chain
+    from touchstone.scripts.home.home_config import read_config
     from touchstone.scripts.money import withdrawal
 
+    payout = read_config(home).payout_address
     return run_with_chain(
         home,
         password_file,
-        lambda chain, console: withdrawal.withdraw(chain, console, is_waiting=is_waiting),
+        lambda chain, console: withdrawal.withdraw(
+            chain, console, is_waiting=is_waiting, payout_address=payout
+        ),
     )

@@ -6,6 +6,8 @@ so nothing must be claimed one by one.
 
 from collections.abc import Sequence
 
+from eth_utils.address import is_checksum_address
+
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.pace import Pace, read_pace
@@ -25,10 +27,16 @@ WAIT_BLOCKS = 20
 """Blocks between two looks at what still holds a stake."""
 
 
-async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> WithdrawDocument:
-    """Takes out all credit, and before that the stakes of this account's seats that nothing holds.
+async def withdraw(
+    chain: GameChain, console: Console, *, is_waiting: bool, payout_address: str = ""
+) -> WithdrawDocument:
+    """Takes out all credit, and before that the stakes of this account's seats that nothing holds. The
+    contracts pay the account; the tokens then go on to `payout_address`, if there is one.
     `is_waiting` waits for stakes of seats that have left, and of tasks that are over; it says once what it
-    waits for, and again when that changes. Raises InvalidInput if nothing comes out."""
+    waits for, and again when that changes. Raises InvalidInput if nothing comes out, and as `require_payout`
+    does."""
+    if payout_address:
+        require_payout(payout_address)
     told: list[str] = []
     while True:
         state, pace = await read_state(chain, chain.address), await read_pace(chain)
@@ -43,7 +51,21 @@ async def withdraw(chain: GameChain, console: Console, *, is_waiting: bool) -> W
             console.notify(f"waiting for the stake of {'; '.join(waited)}")
         told = blocks
         await chain.wait_for_block(pace.head_block + WAIT_BLOCKS)
-    return await _withdraw_credit(chain, console, waited)
+    return await _withdraw_credit(chain, console, waited, payout_address)
+
+
+def require_payout(address: str) -> None:
+    """Raises InvalidInput for a payout address with a mistyped digit, as far as its capital letters tell
+    (EIP-55). Tokens that are sent to nobody are lost."""
+    is_mixed = address[2:] not in (address[2:].lower(), address[2:].upper())
+    if (is_mixed and not is_checksum_address(address)) or not int(address, 16):
+        raise InvalidInput(
+            what="payout_address is no account",
+            expected="an address whose capital letters fit its digits (EIP-55), or one without capitals",
+            actual=address,
+            remedy="Copy it into config.toml again. Nothing was withdrawn: tokens that are sent to a wrong "
+            "address are lost.",
+        )
 
 
 async def _pay_out_own(chain: GameChain, state: ChainState, pace: Pace) -> None:
@@ -69,7 +91,9 @@ def _describe_held(task: bytes, holding: Holding) -> str:
     return f"{show_seat(holding.seat)} of {show_task(task)} ({describe_release(holding)})"
 
 
-async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[str]) -> WithdrawDocument:
+async def _withdraw_credit(
+    chain: GameChain, console: Console, held: Sequence[str], payout_address: str
+) -> WithdrawDocument:
     if await chain.vault.credit_of(chain.address) == 0:
         raise InvalidInput(
             what="there is nothing to withdraw",
@@ -81,7 +105,13 @@ async def _withdraw_credit(chain: GameChain, console: Console, held: Sequence[st
     receipt = await send(chain.vault.withdraw())
     amount_wei = receipt.find("Withdrawn").arguments["wei_"]
     console.notify(f"withdrawn: {format_tokens(amount_wei)} to {chain.address}")
+    if payout_address:
+        await send(chain.token.transfer(payout_address, amount_wei))
+        console.notify(f"sent on: {format_tokens(amount_wei)} to {payout_address}, the payout_address")
     for line in held:
         console.notify(f"still held: {line}")
     wallet_wei = await notify_wallet(chain, console)
-    return WithdrawDocument(chain.address.lower(), str(amount_wei), str(wallet_wei), list(held))
+    paid_to = payout_address or chain.address
+    return WithdrawDocument(
+        chain.address.lower(), str(amount_wei), str(wallet_wei), list(held), paid_to.lower()
+    )

@@ -34,6 +34,7 @@ from touchstone.scripts.tasks.task_file import TaskFile, sketch_terms
 from touchstone.scripts.tasks.task_serving import follow_task
 from touchstone.scripts.tasks.task_sizes import compute_disk_bytes
 from touchstone.scripts.tasks.terms_checks import refuse_bad_money, refuse_bad_terms
+from touchstone.scripts.tasks.trial_training import describe_trial, try_training
 
 REMEDY = "Correct the task file."
 
@@ -69,6 +70,7 @@ async def create_task(
     document of the posted task."""
     await require_own_coin(config)
     justify(file, BOUNDS[read_config(config.home).preset], console)
+    console.notify(describe_trial(await asyncio.to_thread(try_training, file)))
     dataset, salt = map_file(file.dataset), secrets.token_bytes(32)
     async with open_node(config, Submitter) as node:
         refuse_bad_terms(sketch_terms(file.plan), node.chain.bounds, REMEDY)

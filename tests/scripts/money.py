@@ -23,6 +23,7 @@ from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.task_spec import TrainingSpec
 from touchstone.protocol.spec.training_codec import encode_training
+from touchstone.scripts.home.home_files import CONFIG_FILE
 from touchstone.scripts.home.home_folder import unlock_key
 from touchstone.scripts.network.devnet import GRANT_TOKEN_WEI, give_coin
 from touchstone.scripts.touchstone import main
@@ -98,6 +99,12 @@ class Operators:
         """Tokens that an operator holds, in wei."""
         found: int = self.act(name, lambda chain: chain.token.balance_of(chain.address))
         return found
+
+    def configure(self, name: str, **values: str) -> None:
+        """Write keys of an operator's config.toml anew, which have texts as values."""
+        path = self.home_of(name) / CONFIG_FILE
+        lines = [line for line in path.read_text().splitlines() if line.split(" = ")[0] not in values]
+        path.write_text("\n".join([*(f'{key} = "{value}"' for key, value in values.items()), *lines]) + "\n")
 
     def take_coin(self, name: str) -> None:
         """Leave an operator no coin."""

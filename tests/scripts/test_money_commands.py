@@ -24,7 +24,7 @@ from touchstone.protocol.adapters.chain.deployment import read_game_deployment
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.adapters.chain.transactions import ResendPolicy
 from touchstone.protocol.adapters.journal import FILE_NAME, Journal
-from touchstone.protocol.spec.errors import EnvironmentFault
+from touchstone.protocol.spec.errors import EnvironmentFault, InvalidInput
 from touchstone.protocol.spec.game import calls
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.state import StatementRef
@@ -34,7 +34,7 @@ from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.home.home_folder import list_left, unlock_key
 from touchstone.scripts.money import staking, withdrawal
 from touchstone.scripts.money.staking import add_stake
-from touchstone.scripts.money.withdrawal import withdraw
+from touchstone.scripts.money.withdrawal import require_payout, withdraw
 
 
 def expect_answer(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
@@ -143,9 +143,34 @@ def test_a_task_ends_and_its_escrow_comes_back(operators: Operators) -> None:
     said = operators.run("bob", "task", "close", task[:8])
     assert f"is now credit of {operators.account_of('submitter')}" in said and "withdraw" not in said
     assert "closed already" in operators.fail("bob", "task", "close", task[:8])[0]
-    for name in ("alice", "submitter"):
-        operators.run(name, "withdraw")
-        assert operators.read_wallet(name) == WEALTH_WEI
+    operators.run("submitter", "withdraw")
+    assert operators.read_wallet("submitter") == WEALTH_WEI
+    # What alice takes out goes on to an account whose key is not in the home.
+    operators.configure("alice", payout_address=operators.account_of("bob"))
+    before = operators.read_wallet("bob")
+    said = operators.run("alice", "withdraw")
+    assert "sent on: " in said and f"to {operators.account_of('bob')}, the payout_address" in said
+    assert operators.read_wallet("bob") == before + AMOUNTS.auditor_stake
+    assert operators.read_wallet("alice") == WEALTH_WEI - AMOUNTS.auditor_stake
+
+
+@pytest.mark.parametrize(
+    ("address", "is_fine"),
+    [
+        ("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", True),
+        ("0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed", True),
+        ("0x5AAEB6053F3E94C9B9A09F33669435E7EF1BEAED", True),
+        ("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAee", False),
+        ("0x" + "00" * 20, False),
+    ],
+)
+def test_a_payout_address_with_a_mistyped_digit_is_refused(address: str, is_fine: bool) -> None:
+    """Its capital letters are a checksum (EIP-55)."""
+    if is_fine:
+        require_payout(address)
+    else:
+        with pytest.raises(InvalidInput, match="payout_address is no account"):
+            require_payout(address)
 
 
 # Waiting

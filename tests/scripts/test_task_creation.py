@@ -25,6 +25,7 @@ from touchstone.scripts.data.packed_dataset import PackedDataset
 from touchstone.scripts.roles.role_nodes import Submitter
 from touchstone.scripts.tasks import task_creation
 from touchstone.scripts.tasks.task_creation import create_task
+from touchstone.scripts.tasks.trial_training import Trial
 
 ESCROW_WEI = 7
 ACCOUNT = "0x" + 40 * "1"
@@ -99,6 +100,7 @@ async def create(
         ("open_node", open_node),
         ("require_own_coin", creation.require_coin),
         ("justify", lambda file, limits, console: None),
+        ("try_training", lambda file: Trial((6.0, 7.0), 1.0)),
         ("read_config", lambda home: SimpleNamespace(preset="2s")),
         ("build_task", creation.build),
         ("refuse_bad_task", lambda chain, terms, training: ESCROW_WEI),
@@ -127,6 +129,7 @@ async def test_the_task_that_was_judged_is_posted_and_served_to_its_end(
     assert build[3] == ("given weights" if is_given else None)
     assert play == ("play", TASK) and ("and its first weights to the end" in terminal.said) == is_given
     assert "rounds, computed in float32" in terminal.said
+    assert "WARNING: the learning rate is too high" in terminal.said
     price, question = (terminal.said.index(text) for text in ("it costs at most", "Post it?"))
     assert price < question < terminal.said.index(f"posted 0x{TASK.hex()}")
     assert "Next, by at least 2 solvers, 3 verifiers, 3 whistleblowers" in terminal.said

@@ -18,6 +18,7 @@ ERC20_ABI = parse_abi(
     [
         _function("approve", "address uint256", "bool", "nonpayable"),
         _function("transfer", "address uint256", "bool", "nonpayable"),
+        _function("transfer", "address uint256", "bool", "nonpayable"),
         _function("allowance", "address address", "uint256"),
         _function("balanceOf", "address", "uint256"),
         _function("symbol", "", "string"),
