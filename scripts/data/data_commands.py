@@ -8,6 +8,8 @@ from touchstone.scripts.command_line.command_run import Group
 from touchstone.scripts.command_line.option_types import PATH, Number
 from touchstone.scripts.documents.model_documents import DataPackDocument
 
+KINDS = ("text", "jsonl", "parquet")
+
 
 @click.group("data", cls=Group)
 def data() -> None:
@@ -24,9 +26,15 @@ def data() -> None:
     nargs=-1,
     required=True,
     metavar="INPUTS...",
-    help="text files, *.jsonl, *.parquet, and folders of them",
+    help="files of texts (.txt, .md, .rst), .jsonl, .parquet, also as .gz, .bz2 or .xz; folders of them",
 )
 @click.option("--out", type=PATH, required=True, help="folder to make")
+@click.option(
+    "--as",
+    "read_as",
+    type=click.Choice(KINDS),
+    help="what all inputs are, whatever their names; left out: each name says it",
+)
 @click.option("--field", default="text", help="field of a line of JSONL that is the text")
 @click.option("--column", default="text", help="column of Parquet that is the text")
 @click.option(
@@ -46,6 +54,7 @@ def data() -> None:
 def pack(
     inputs: tuple[Path, ...],
     out: Path,
+    read_as: str | None,
     field: str,
     column: str,
     tokenizer: Path | None,
@@ -55,5 +64,7 @@ def pack(
     """Turn text files, JSONL or Parquet into a folder with the tokens of a task."""
     from touchstone.scripts.data.data_pack import PackPlan, pack_told
     from touchstone.scripts.data.documents import Fields
+    from touchstone.scripts.data.file_kinds import Kind
 
-    return pack_told(PackPlan(inputs, out, Fields(field, column), tokenizer, end_of_text, heldout))
+    kind = None if read_as is None else Kind(read_as)
+    return pack_told(PackPlan(inputs, out, Fields(field, column), tokenizer, end_of_text, heldout, kind))

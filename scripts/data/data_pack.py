@@ -24,7 +24,9 @@ from touchstone.protocol.spec.merkle import GrowingRoot, hash_leaf
 from touchstone.protocol.spec.params import LEAF_BYTES
 from touchstone.protocol.spec.task_spec import count_token_bytes
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.data.documents import Fields, Piece, list_files, read_pieces
+from touchstone.scripts.data.documents import Fields, Piece, read_pieces
+from touchstone.scripts.data.file_kinds import Kind
+from touchstone.scripts.data.input_files import list_inputs
 from touchstone.scripts.data.packed_dataset import FORMAT, NOTE_NAME, TOKENS_NAME, DatasetNote
 from touchstone.scripts.data.tokenizing import ByteTokens, FileTokens, Tokens, read_tokenizer
 from touchstone.scripts.documents.model_documents import DataPackDocument
@@ -44,7 +46,7 @@ SHOWN, SHOWN_CHARACTERS = 5, 40
 class PackPlan:
     """What to pack and how. `tokenizer` is a tokenizer.json, None if bytes are tokens. `end_of_text` is the
     name of the token after each document, empty for none. `heldout` is the share of the tokens that is held
-    out."""
+    out. `read_as` is the kind of all inputs; if it is None, each file's name says it."""
 
     inputs: Sequence[Path]
     out: Path
@@ -52,6 +54,7 @@ class PackPlan:
     tokenizer: Path | None = None
     end_of_text: str = ""
     heldout: float = 0.01
+    read_as: Kind | None = None
 
 
 def pack_told(plan: PackPlan) -> DataPackDocument:
@@ -85,14 +88,14 @@ def pack(plan: PackPlan) -> DatasetNote:
     if not 0 < plan.heldout <= MOST_HELDOUT:
         expected = f"above 0 and at most {MOST_HELDOUT}"
         raise _refuse_input("not a share to hold out", expected, str(plan.heldout), "--heldout")
-    files, tokenizer, copy = list_files(plan.inputs), None, b""
+    files, tokenizer, copy = list_inputs(plan.inputs, plan.read_as), None, b""
     if plan.tokenizer is not None:
         tokenizer, copy = read_tokenizer(plan.tokenizer)
     tail = _find_end(tokenizer, plan.end_of_text)
     with _make_aside(plan.out) as folder:
         packer = _Packer(folder, tokenizer or ByteTokens(), tail, plan.heldout)
-        for path in files:
-            packer.take(read_pieces(path, plan.fields))
+        for file in files:
+            packer.take(read_pieces(file, plan.fields))
         packer.finish()
         note = DatasetNote(
             format=FORMAT,
@@ -104,7 +107,7 @@ def pack(plan: PackPlan) -> DatasetNote:
             tokenizer_sha256="" if tokenizer is None else tokenizer.sha256,
             end_of_text=plan.end_of_text,
             documents=packer.documents,
-            sources=[(path.name, path.stat().st_size) for path in files],
+            sources=[(file.path.name, file.path.stat().st_size) for file in files],
             field=plan.fields.field,
             column=plan.fields.column,
             heldout=plan.heldout,

@@ -6,14 +6,16 @@ No part of an input is executed, and malformed input is refused with its file an
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.data.file_kinds import Kind, guard_reading, open_file
+from touchstone.scripts.data.input_files import InputFile
 
 PIECE_BYTES = 64 * 1024
 """Bytes of a piece of a text file."""
@@ -23,7 +25,6 @@ MAX_DEPTH = 2_000
 """The most nested calls of Python while a line is read."""
 BATCH_ROWS = 256
 """Rows of Parquet that are read at a time."""
-JSONL, PARQUET = (".jsonl", ".ndjson"), (".parquet",)
 HINT = "Correct the input, or leave it out."
 
 
@@ -43,43 +44,32 @@ class Fields:
     column: str = "text"
 
 
-def list_files(inputs: Iterable[Path]) -> list[Path]:
-    """Returns the files, and those in the folders, by name, without hidden ones. Raises InvalidInput if a
-    path does not exist, or there is no file at all."""
-    found: list[Path] = []
-    for path in inputs:
-        if path.is_dir():
-            inside = (one for one in sorted(path.rglob("*")) if one.is_file())
-            found += [one for one in inside if not _is_hidden(one.relative_to(path))]
-        elif path.is_file():
-            found.append(path)
-        else:
-            raise _refuse("an input is not there", "a file or a folder", "nothing", str(path))
-    if not found:
-        raise _refuse("there is nothing to read", "one file or more", "none", ", ".join(map(str, inputs)))
-    return found
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
-
-
-def read_pieces(path: Path, fields: Fields) -> Iterator[Piece]:
-    """Yields the documents of a file, by its suffix. Raises InvalidInput, naming the place, if the file is
-    malformed, and if a library is missing."""
-    if path.suffix.lower() in JSONL:
-        yield from _read_jsonl(path, fields.field)
-    elif path.suffix.lower() in PARQUET:
-        yield from _read_parquet(path, fields.column)
+def read_pieces(file: InputFile, fields: Fields) -> Iterator[Piece]:
+    """Yields the documents of a file. Raises InvalidInput, naming the place, if the file is malformed, and if
+    a library is missing."""
+    if file.kind is Kind.JSONL:
+        yield from _read_jsonl(file.path, fields.field)
+    elif file.kind is Kind.PARQUET:
+        yield from _read_parquet(file.path, fields.column)
     else:
-        yield from _read_text(path)
+        yield from _read_text(file.path)
+
+
+def _read_part(file: BinaryIO, path: Path) -> bytes:
+    with guard_reading(path):
+        return file.read(PIECE_BYTES)
+
+
+def _read_line(file: BinaryIO, path: Path) -> bytes:
+    with guard_reading(path):
+        return file.readline(MAX_LINE_BYTES + 1)
 
 
 def _read_text(path: Path) -> Iterator[Piece]:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         left = b""
         number = 0
-        while part := file.read(PIECE_BYTES):
+        while part := _read_part(file, path):
             left += part
             cut = left.rfind(b"\n") + 1
             if cut == 0 and len(left) < MAX_LINE_BYTES:
@@ -105,9 +95,9 @@ def _decode(data: bytes, path: Path, first: int) -> str:
 
 
 def _read_jsonl(path: Path, field: str) -> Iterator[Piece]:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         number = 0
-        while line := file.readline(MAX_LINE_BYTES + 1):
+        while line := _read_line(file, path):
             number += 1
             where = f"{path}, line {number}"
             if len(line) > MAX_LINE_BYTES:
