@@ -62,9 +62,14 @@ def pack(
     heldout: float,
 ) -> DataPackDocument:
     """Turn text files, JSONL or Parquet into a folder with the tokens of a task."""
-    from touchstone.scripts.data.data_pack import PackPlan, pack_told
+    from touchstone.scripts.command_line.console import Console
+    from touchstone.scripts.data.data_pack import PackPlan, pack_and_report
     from touchstone.scripts.data.documents import Fields
     from touchstone.scripts.data.file_kinds import Kind
+    from touchstone.scripts.data.pack_report import make_document, notify_report
 
     kind = None if read_as is None else Kind(read_as)
-    return pack_told(PackPlan(inputs, out, Fields(field, column), tokenizer, end_of_text, heldout, kind))
+    plan = PackPlan(inputs, out, Fields(field, column), tokenizer, end_of_text, heldout, kind)
+    report = pack_and_report(plan)
+    notify_report(report, out, Console())
+    return make_document(report, out)

@@ -45,7 +45,7 @@ def write_jsonl(path: Path, texts: list[str], field: str = "text") -> Path:
 
 
 def read_all(path: Path, fields: Fields | None = None) -> list[Piece]:
-    (file,) = list_inputs([path])
+    (file,) = list_inputs([path]).files
     return list(read_pieces(file, fields or Fields()))
 
 
@@ -207,7 +207,10 @@ def test_files_of_a_folder_come_by_name_and_hidden_ones_stay(tmp_path: Path) -> 
     for name in ("b.txt", "a/c.jsonl", ".git/x", "a/.y"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    assert [str(one.path.relative_to(tmp_path)) for one in list_inputs([tmp_path])] == ["a/c.jsonl", "b.txt"]
+    assert [str(one.path.relative_to(tmp_path)) for one in list_inputs([tmp_path]).files] == [
+        "a/c.jsonl",
+        "b.txt",
+    ]
 
 
 @pytest.mark.parametrize("name", ["tokens.bin", "dataset.json", "tokenizer.json"])

@@ -99,8 +99,8 @@ def test_a_broken_compressed_file_is_refused_by_name(
         ("d.jsonl", ZSTD, "Zstandard"),
         ("d.txt", b"PK\x03\x04" + bytes(30), "ZIP"),
         ("d.zip", b"PK\x03\x04" + bytes(30), "ZIP"),
-        ("d.jsonl.gz", gzip.compress(ZSTD), "Zstandard"),
-        ("d.jsonl", gzip.compress(gzip.compress(LINE)), "gzip"),
+        ("d.jsonl.gz", gzip.compress(ZSTD, mtime=0), "Zstandard"),
+        ("d.jsonl", gzip.compress(gzip.compress(LINE, mtime=0), mtime=0), "gzip"),
     ],
 )
 def test_what_it_does_not_read_is_refused_as_compressed(
@@ -118,7 +118,7 @@ def test_a_compressed_parquet_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "data"),
-    [("d.bin", LINE), ("d", b"PAR1" + bytes(9)), ("d.bin", gzip.compress(LINE)), ("d.jsonl", b"x")],
+    [("d.bin", LINE), ("d", b"PAR1" + bytes(9)), ("d.bin", gzip.compress(LINE, mtime=0)), ("d.jsonl", b"x")],
 )
 def test_texts_are_not_taken_for_a_raw_dataset(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
