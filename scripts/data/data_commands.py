@@ -49,7 +49,9 @@ def data() -> None:
     help="token that is put behind each document; left out: none",
 )
 @click.option(
-    "--heldout", type=Number(0, 1, float), default=0.01, help="share of the tokens that only measure"
+    "--heldout",
+    type=Number(0, 1, float),
+    help="share of the tokens that only measure; left out: 0.01, raised to 102,400 tokens, at most a tenth",
 )
 def pack(
     inputs: tuple[Path, ...],
@@ -59,7 +61,7 @@ def pack(
     column: str,
     tokenizer: Path | None,
     end_of_text: str,
-    heldout: float,
+    heldout: float | None,
 ) -> DataPackDocument:
     """Turn text files, JSONL or Parquet into a folder with the tokens of a task."""
     from touchstone.scripts.command_line.console import Console

@@ -1,7 +1,6 @@
 """`touchstone data pack`: packs texts into a folder with the tokens of a task (`packed_dataset.py`).
 
-Documents stream: memory holds one batch of them. A hash of each batch's number decides if it is held out or
-trained on, so both parts are of the same kind. The folder appears whole, by one rename, or not at all.
+Documents stream: memory holds one batch of them. The folder appears whole, by one rename, or not at all.
 """
 
 import shutil
@@ -21,6 +20,7 @@ from touchstone.protocol.spec.merkle import GrowingRoot, hash_leaf
 from touchstone.protocol.spec.params import LEAF_BYTES
 from touchstone.scripts.data.documents import Fields, read_pieces
 from touchstone.scripts.data.file_kinds import Kind
+from touchstone.scripts.data.heldout import SHARE
 from touchstone.scripts.data.input_files import list_inputs
 from touchstone.scripts.data.pack_report import PackedFile, PackReport
 from touchstone.scripts.data.packed_dataset import FORMAT, NOTE_NAME, TOKENS_NAME, DatasetNote
@@ -36,14 +36,15 @@ SHOWN, SHOWN_CHARACTERS = 5, 40
 class PackPlan:
     """What to pack and how. `tokenizer` is a tokenizer.json, None if bytes are tokens. `end_of_text` is the
     name of the token after each document, empty for none. `heldout` is the share of the tokens that is held
-    out. `read_as` is the kind of all inputs; if it is None, each file's name says it."""
+    out; if it is None, `heldout.py` says how many are. `read_as` is the kind of all inputs; if it is None,
+    each file's name says it."""
 
     inputs: Sequence[Path]
     out: Path
     fields: Fields = field(default_factory=Fields)
     tokenizer: Path | None = None
     end_of_text: str = ""
-    heldout: float = 0.01
+    heldout: float | None = None
     read_as: Kind | None = None
 
 
@@ -61,18 +62,18 @@ def pack_and_report(plan: PackPlan) -> PackReport:
         tokenizer, copy = read_tokenizer(plan.tokenizer)
     tail = _find_end(tokenizer, plan.end_of_text)
     with _make_aside(plan.out) as folder:
-        packer = Packer(folder, tokenizer or ByteTokens(), tail, plan.heldout)
+        packer = Packer(folder, tokenizer or ByteTokens(), tail)
         files: list[PackedFile] = []
         for file in inputs.files:
             taken = packer.take(read_pieces(file, plan.fields))
             files.append(PackedFile(file.path, taken.documents, taken.tokens))
-        packer.finish()
+        trained, held = packer.finish(plan.heldout)
         note = DatasetNote(
             format=FORMAT,
             vocabulary_size=packer.tokens.vocabulary_size,
             token_bytes=packer.token_bytes,
-            token_count=packer.trained,
-            heldout_tokens=packer.held,
+            token_count=trained,
+            heldout_tokens=held,
             root=compute_file_root(folder / TOKENS_NAME).hex(),
             tokenizer_sha256="" if tokenizer is None else tokenizer.sha256,
             end_of_text=plan.end_of_text,
@@ -80,7 +81,7 @@ def pack_and_report(plan: PackPlan) -> PackReport:
             sources=[(file.path.name, file.path.stat().st_size) for file in inputs.files],
             field=plan.fields.field,
             column=plan.fields.column,
-            heldout=plan.heldout,
+            heldout=SHARE if plan.heldout is None else plan.heldout,
             made_with=f"touchstone {version('touchstone')}",
         )
         if copy:
@@ -95,7 +96,7 @@ def _check_options(plan: PackPlan) -> None:
         raise _refuse_input(
             "the dataset would replace something", "a new folder", str(plan.out), "--out", remedy
         )
-    if not 0 < plan.heldout <= MOST_HELDOUT:
+    if plan.heldout is not None and not 0 < plan.heldout <= MOST_HELDOUT:
         expected = f"above 0 and at most {MOST_HELDOUT}"
         raise _refuse_input("not a share to hold out", expected, str(plan.heldout), "--heldout")
 

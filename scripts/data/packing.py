@@ -1,26 +1,22 @@
 """Writes the tokens of documents to the file of a dataset."""
 
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.task_spec import count_token_bytes
 from touchstone.scripts.data.documents import Piece
+from touchstone.scripts.data.heldout import Lengths, hold_out
 from touchstone.scripts.data.packed_dataset import TOKENS_NAME
 from touchstone.scripts.data.tokenizing import Tokens
 
 BATCH_PIECES = 512
 BATCH_CHARACTERS = 1 << 20
 """A batch ends with the piece that brings it to this many characters; it never has more pieces than this."""
-COPY_BYTES = 1 << 20
-HELDOUT_TAG = b"touchstone.heldout"
-HELDOUT_NAME = "heldout.bin"
 
 
 @dataclass(frozen=True)
@@ -32,17 +28,15 @@ class Taken:
 
 
 class Packer:
-    """Writes tokens to two files and joins them at the end."""
+    """Writes the tokens of all documents in order; at the end those of held-out documents move behind the
+    others."""
 
-    def __init__(self, folder: Path, tokens: Tokens, tail: Sequence[int], heldout: float) -> None:
+    def __init__(self, folder: Path, tokens: Tokens, tail: Sequence[int]) -> None:
         self.tokens, self.token_bytes = tokens, count_token_bytes(tokens.vocabulary_size)
-        self.trained = self.held = self.documents = 0
-        self._folder, self._tail, self._share = folder, np.array(tail, self._type), heldout
-        self._batches = 0
-        self._files: tuple[BinaryIO, BinaryIO] = (
-            (folder / TOKENS_NAME).open("wb"),
-            (folder / HELDOUT_NAME).open("wb"),
-        )
+        self.documents = 0
+        self._path, self._tail = folder / TOKENS_NAME, np.array(tail, self._type)
+        self._file, self._lengths = self._path.open("wb"), Lengths(folder)
+        self._length = 0
 
     @property
     def _type(self) -> np.dtype[Any]:
@@ -50,7 +44,7 @@ class Packer:
 
     def take(self, pieces: Iterable[Piece]) -> Taken:
         """Takes all documents of a file."""
-        documents, tokens = self.documents, self.trained + self.held
+        documents, tokens = self.documents, self._lengths.total
         batch: list[Piece] = []
         size = 0
         for piece in pieces:
@@ -61,37 +55,28 @@ class Packer:
                 batch, size = [], 0
         if batch:
             self._write(batch)
-        return Taken(self.documents - documents, self.trained + self.held - tokens)
+        return Taken(self.documents - documents, self._lengths.total - tokens)
 
     def _write(self, batch: Sequence[Piece]) -> None:
         for piece, tokens in zip(batch, self.tokens.encode([one.text for one in batch]), strict=True):
-            is_held = self._is_held(self._batches)
             found = (
                 np.frombuffer(tokens, self._type)
                 if isinstance(tokens, bytes)
                 else np.array(tokens, self._type)
             )
             parts = [found, self._tail] if piece.is_last else [found]
-            self._files[is_held].write(b"".join(part.tobytes() for part in parts))
-            count = sum(len(part) for part in parts)
-            self.held, self.trained = self.held + count * is_held, self.trained + count * (not is_held)
-            self.documents += piece.is_last
-            self._batches += 1
+            self._file.write(b"".join(part.tobytes() for part in parts))
+            self._length += sum(len(part) for part in parts)
+            if piece.is_last:
+                self._lengths.add(self._length)
+                self._length = 0
+                self.documents += 1
 
-    def _is_held(self, number: int) -> bool:
-        draw = sha256(HELDOUT_TAG + number.to_bytes(8, "big")).digest()
-        return int.from_bytes(draw[:8], "big") < self._share * 2**64
-
-    def finish(self) -> None:
-        """Puts the held-out tokens after the others. If no batch was held out, or all were, holds out the
-        last tokens."""
-        train, held = self._files
-        held.close()
-        with (self._folder / HELDOUT_NAME).open("rb") as source:
-            shutil.copyfileobj(source, train, COPY_BYTES)
-        train.close()
-        (self._folder / HELDOUT_NAME).unlink()
-        total = self.trained + self.held
+    def finish(self, share: float | None) -> tuple[int, int]:
+        """Holds documents out; returns the numbers of tokens that train and that are held out. Raises
+        InvalidInput if there are fewer than two."""
+        self._file.close()
+        total = self._lengths.total
         if total < 2:
             raise InvalidInput(
                 what="the inputs hold no tokens",
@@ -100,6 +85,6 @@ class Packer:
                 where="the inputs",
                 remedy="Name files that hold texts.",
             )
-        if not self.held or not self.trained:
-            self.held = max(1, int(total * self._share))
-            self.trained = total - self.held
+        held = hold_out(self._path, self._lengths, self.token_bytes, share)
+        self._lengths.close()
+        return total - held, held
