@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from touchstone.scripts.command_line.command_run import Group
-from touchstone.scripts.command_line.option_types import PATH, Number
+from touchstone.scripts.command_line.option_types import NUMBER, PATH, Number
 from touchstone.scripts.documents.model_documents import DataPackDocument
 
 KINDS = ("text", "jsonl", "parquet")
@@ -53,6 +53,7 @@ def data() -> None:
     type=Number(0, 1, float),
     help="share of the tokens that only measure; left out: 0.01, raised to 102,400 tokens, at most a tenth",
 )
+@click.option("--skip-bad", type=NUMBER, default=0, help="the most bad documents that are skipped")
 def pack(
     inputs: tuple[Path, ...],
     out: Path,
@@ -62,6 +63,7 @@ def pack(
     tokenizer: Path | None,
     end_of_text: str,
     heldout: float | None,
+    skip_bad: int,
 ) -> DataPackDocument:
     """Turn text files, JSONL or Parquet into a folder with the tokens of a task."""
     from touchstone.scripts.command_line.console import Console
@@ -71,7 +73,7 @@ def pack(
     from touchstone.scripts.data.pack_report import make_document, notify_report
 
     kind = None if read_as is None else Kind(read_as)
-    plan = PackPlan(inputs, out, Fields(field, column), tokenizer, end_of_text, heldout, kind)
+    plan = PackPlan(inputs, out, Fields(field, column), tokenizer, end_of_text, heldout, kind, skip_bad)
     report = pack_and_report(plan)
     notify_report(report, out, Console())
     return make_document(report, out)

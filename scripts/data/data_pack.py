@@ -18,7 +18,8 @@ from touchstone.protocol.adapters.files.durable_files import sync
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import GrowingRoot, hash_leaf
 from touchstone.protocol.spec.params import LEAF_BYTES
-from touchstone.scripts.data.documents import Fields, read_pieces
+from touchstone.scripts.data.bad_documents import BadDocuments
+from touchstone.scripts.data.documents import Fields, read_documents
 from touchstone.scripts.data.file_kinds import Kind
 from touchstone.scripts.data.heldout import SHARE
 from touchstone.scripts.data.input_files import list_inputs
@@ -37,7 +38,7 @@ class PackPlan:
     """What to pack and how. `tokenizer` is a tokenizer.json, None if bytes are tokens. `end_of_text` is the
     name of the token after each document, empty for none. `heldout` is the share of the tokens that is held
     out; if it is None, `heldout.py` says how many are. `read_as` is the kind of all inputs; if it is None,
-    each file's name says it."""
+    each file's name says it. At most `skip_bad` documents are skipped because they are bad."""
 
     inputs: Sequence[Path]
     out: Path
@@ -46,6 +47,7 @@ class PackPlan:
     end_of_text: str = ""
     heldout: float | None = None
     read_as: Kind | None = None
+    skip_bad: int = 0
 
 
 def pack(plan: PackPlan) -> DatasetNote:
@@ -61,11 +63,12 @@ def pack_and_report(plan: PackPlan) -> PackReport:
     if plan.tokenizer is not None:
         tokenizer, copy = read_tokenizer(plan.tokenizer)
     tail = _find_end(tokenizer, plan.end_of_text)
+    bad = BadDocuments(plan.skip_bad)
     with _make_aside(plan.out) as folder:
-        packer = Packer(folder, tokenizer or ByteTokens(), tail)
+        packer = Packer(folder, tokenizer or ByteTokens(), tail, bad)
         files: list[PackedFile] = []
         for file in inputs.files:
-            taken = packer.take(read_pieces(file, plan.fields))
+            taken = packer.take(read_documents(file, plan.fields))
             files.append(PackedFile(file.path, taken.documents, taken.tokens))
         trained, held = packer.finish(plan.heldout)
         note = DatasetNote(
@@ -87,7 +90,7 @@ def pack_and_report(plan: PackPlan) -> PackReport:
         if copy:
             (folder / TOKENIZER_NAME).write_bytes(copy)
         (folder / NOTE_NAME).write_bytes(msgspec.json.format(msgspec.json.encode(note)) + b"\n")
-    return PackReport(note, files, inputs.left_out)
+    return PackReport(note, files, inputs.left_out, bad)
 
 
 def _check_options(plan: PackPlan) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.data.bad_documents import BadDocuments
 from touchstone.scripts.data.packed_dataset import DatasetNote
 from touchstone.scripts.documents.model_documents import (
     DataPackDocument,
@@ -16,6 +17,8 @@ from touchstone.scripts.documents.model_documents import (
 
 SHOWN_FILES = 20
 """The most files that are shown; the document has all of them."""
+SHOWN_BAD = 5
+"""The most skipped documents that are shown."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,13 @@ class PackedFile:
 
 @dataclass(frozen=True)
 class PackReport:
-    """The note of a dataset, the files that were read, and those of folders that were left out, with the
-    reason."""
+    """The note of a dataset, the files that were read, those of folders that were left out, with the reason,
+    and the documents that were skipped."""
 
     note: DatasetNote
     files: Sequence[PackedFile]
     left_out: Sequence[tuple[Path, str]]
+    bad: BadDocuments
 
 
 def notify_report(report: PackReport, out: Path, console: Console) -> None:
@@ -52,6 +56,11 @@ def _describe(report: PackReport, out: Path) -> Iterator[str]:
         yield f"left out: {path} ({reason})"
     if len(report.left_out) > SHOWN_FILES:
         yield f"left out: {_count(len(report.left_out) - SHOWN_FILES, 'more file')}; --json lists them"
+    if report.bad.count:
+        first = "; ".join(f"{place} ({fault})" for place, fault in report.bad.first[:SHOWN_BAD])
+        yield f"skipped {_count(report.bad.count, 'bad document')}: {first}" + "; ..." * (
+            report.bad.count > SHOWN_BAD
+        )
     note = report.note
     yield (
         f"wrote {note.token_count:,} tokens to train on and {note.heldout_tokens:,} held out, of "
@@ -72,5 +81,15 @@ def make_document(report: PackReport, out: Path) -> DataPackDocument:
     facts = {name: getattr(report.note, name) for name in names}
     files = [PackedFileDocument(str(one.path), one.documents, one.tokens) for one in report.files]
     left_out = [LeftOutDocument(str(path), reason) for path, reason in report.left_out]
-    found = {"folder": str(out), **facts, "files": files, "left_out": left_out}
-    return msgspec.convert(found, DataPackDocument)
+    bad = [LeftOutDocument(place, fault) for place, fault in report.bad.first]
+    return msgspec.convert(
+        {
+            "folder": str(out),
+            **facts,
+            "files": files,
+            "left_out": left_out,
+            "bad_documents": report.bad.count,
+            "first_bad": bad,
+        },
+        DataPackDocument,
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,15 @@ import numpy as np
 
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.task_spec import count_token_bytes
-from touchstone.scripts.data.documents import Piece
+from touchstone.scripts.data.bad_documents import BadDocuments
+from touchstone.scripts.data.documents import TextDocument
 from touchstone.scripts.data.heldout import Lengths, hold_out
 from touchstone.scripts.data.packed_dataset import TOKENS_NAME
 from touchstone.scripts.data.tokenizing import Tokens
 
-BATCH_PIECES = 512
+BATCH_DOCUMENTS = 512
 BATCH_CHARACTERS = 1 << 20
-"""A batch ends with the piece that brings it to this many characters; it never has more pieces than this."""
+"""A batch ends with the document that brings it to this many characters, or at so many documents."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,10 @@ class Packer:
     """Writes the tokens of all documents in order; at the end those of held-out documents move behind the
     others."""
 
-    def __init__(self, folder: Path, tokens: Tokens, tail: Sequence[int]) -> None:
+    def __init__(self, folder: Path, tokens: Tokens, tail: Sequence[int], bad: BadDocuments) -> None:
         self.tokens, self.token_bytes = tokens, count_token_bytes(tokens.vocabulary_size)
-        self.documents = 0
-        self._path, self._tail = folder / TOKENS_NAME, np.array(tail, self._type)
+        self.documents, self.bad = 0, bad
+        self._path, self._tail = folder / TOKENS_NAME, tail
         self._file, self._lengths = self._path.open("wb"), Lengths(folder)
         self._length = 0
 
@@ -42,35 +44,79 @@ class Packer:
     def _type(self) -> np.dtype[Any]:
         return np.dtype(f"<u{self.token_bytes}")
 
-    def take(self, pieces: Iterable[Piece]) -> Taken:
-        """Takes all documents of a file."""
-        documents, tokens = self.documents, self._lengths.total
-        batch: list[Piece] = []
+    def take(self, documents: Iterable[TextDocument]) -> Taken:
+        """Takes all documents of a file. Raises InvalidInput if more are bad than may be skipped."""
+        number, tokens = self.documents, self._lengths.total
+        batch: list[tuple[str, str]] = []
         size = 0
-        for piece in pieces:
-            batch.append(piece)
-            size += len(piece.text)
-            if len(batch) >= BATCH_PIECES or size >= BATCH_CHARACTERS:
-                self._write(batch)
+        for document in documents:
+            pieces = document.read()
+            try:
+                text, second = next(pieces, ""), next(pieces, None)
+            except InvalidInput as error:
+                self.bad.skip(error)
+                continue
+            if second is not None:
+                self._write_all(batch)
                 batch, size = [], 0
-        if batch:
-            self._write(batch)
-        return Taken(self.documents - documents, self._lengths.total - tokens)
+                self._write_long(document.where, chain((text, second), pieces))
+                continue
+            batch.append((document.where, text))
+            size += len(text)
+            if len(batch) >= BATCH_DOCUMENTS or size >= BATCH_CHARACTERS:
+                self._write_all(batch)
+                batch, size = [], 0
+        self._write_all(batch)
+        return Taken(self.documents - number, self._lengths.total - tokens)
 
-    def _write(self, batch: Sequence[Piece]) -> None:
-        for piece, tokens in zip(batch, self.tokens.encode([one.text for one in batch]), strict=True):
-            found = (
-                np.frombuffer(tokens, self._type)
-                if isinstance(tokens, bytes)
-                else np.array(tokens, self._type)
-            )
-            parts = [found, self._tail] if piece.is_last else [found]
-            self._file.write(b"".join(part.tobytes() for part in parts))
-            self._length += sum(len(part) for part in parts)
-            if piece.is_last:
-                self._lengths.add(self._length)
-                self._length = 0
-                self.documents += 1
+    def _write_all(self, batch: Sequence[tuple[str, str]]) -> None:
+        """Writes documents, each given as its place and its text."""
+        try:
+            found = self.tokens.encode([text for _, text in batch])
+        except InvalidInput:
+            # One of them cannot be encoded: which one?
+            for where, text in batch:
+                self._write_long(where, [text])
+            return
+        for tokens in found:
+            self._write(tokens)
+            self._end_document()
+
+    def _write_long(self, where: str, pieces: Iterable[str]) -> None:
+        """Writes a document piece by piece; takes it back if a piece is bad."""
+        try:
+            for piece in pieces:
+                self._write(self._encode(piece, where))
+        except InvalidInput as error:
+            self._file.seek(self._lengths.total * self.token_bytes)
+            self._file.truncate()
+            self._length = 0
+            self.bad.skip(error)
+        else:
+            self._end_document()
+
+    def _encode(self, text: str, where: str) -> Sequence[int]:
+        try:
+            return self.tokens.encode([text])[0]
+        except InvalidInput as error:
+            raise InvalidInput(
+                what=error.what,
+                expected=error.expected,
+                actual=error.actual,
+                where=where,
+                remedy=error.remedy,
+            ) from error
+
+    def _write(self, tokens: Sequence[int]) -> None:
+        data = tokens if isinstance(tokens, bytes) else np.array(tokens, self._type).tobytes()
+        self._file.write(data)
+        self._length += len(tokens)
+
+    def _end_document(self) -> None:
+        self._write(self._tail)
+        self._lengths.add(self._length)
+        self._length = 0
+        self.documents += 1
 
     def finish(self, share: float | None) -> tuple[int, int]:
         """Holds documents out; returns the numbers of tokens that train and that are held out. Raises

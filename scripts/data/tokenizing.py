@@ -4,8 +4,8 @@ A tokenizer.json is data: it is parsed, and nothing in it is executed. The text 
 document is read as plain text, so that no document can end itself.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,8 +13,19 @@ from typing import Any, Protocol
 from touchstone.node.exports.model_note import BYTE_VOCABULARY, TOKENIZER_NAME
 from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.data.foreign_calls import guard
 
 MAX_TOKENIZER_BYTES = 256 * 1024 * 1024
+PROBES = (
+    "",
+    " \n\t\r\n  ",
+    "The quick brown fox, 1234567890!",
+    "na\u00efve \u00df e\u0301 \u0141\u00f3d\u017a",
+    "\u6f22\u5b57 \u0627\u0644\u0639\u0631\u0628\u064a\u0629 \u0939\u093f\u0928\u094d\u0926\u0940",
+    "\U0001f600\u200d\u2603 \U00010348 \ue000 \0\x1b \u2028",
+    "x" * 300,
+)
+"""Texts on which every tokenizer is tried: none, space, words, accents, scripts, signs, a long word."""
 
 
 class Tokens(Protocol):
@@ -25,7 +36,7 @@ class Tokens(Protocol):
         """The largest token plus one."""
 
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
-        """Returns the tokens of each text."""
+        """Returns the tokens of each text. Raises InvalidInput if a text cannot be encoded."""
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Returns the text of some tokens; bytes that are not valid text become U+FFFD."""
@@ -52,7 +63,8 @@ class FileTokens:
         """Parses `data`, the file. Raises InvalidInput if it is no tokenizer."""
         library = load_extra("tokenizers", where)
         self.sha256 = sha256(data).hexdigest()
-        with _refusing(where):
+        self._where = where
+        with guard(partial(_refuse_tokenizer, "a tokenizer.json of Hugging Face", where=where)):
             self._tokenizer: Any = library.Tokenizer.from_str(data.decode("utf-8"))
             self._tokenizer.no_padding()
             self._tokenizer.no_truncation()
@@ -71,35 +83,39 @@ class FileTokens:
 
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """Does what `Tokens.encode` says, without tokens that the tokenizer would add at the ends."""
-        found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        with guard(self._refuse_text):
+            found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [one.ids for one in found]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Does what `Tokens.decode` says."""
-        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
+        """Does what `Tokens.decode` says. Raises InvalidInput if the tokenizer fails."""
+        with guard(self._refuse_text):
+            return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
+
+    def _refuse_text(self, words: str) -> InvalidInput:
+        return InvalidInput(
+            what="the tokenizer fails on a text",
+            expected="tokens for every text",
+            actual=words,
+            where=self._where,
+            remedy="Add the token that it lacks to the tokenizer's vocabulary, or take another tokenizer.",
+        )
 
 
 def read_tokenizer(path: Path) -> tuple[FileTokens, bytes]:
-    """Reads a tokenizer.json, or the one in a folder; returns it and its bytes. Raises InvalidInput."""
+    """Reads a tokenizer.json, or the one in a folder; returns it and its bytes. Raises InvalidInput if
+    there is none, or if it fails on one of `PROBES`."""
     file = path / TOKENIZER_NAME if path.is_dir() else path
     if not file.is_file() or file.stat().st_size > MAX_TOKENIZER_BYTES:
         actual = "a larger one" if file.is_file() else "no such file"
         expected = f"a file of at most {MAX_TOKENIZER_BYTES} bytes"
         raise _refuse_tokenizer(expected, actual, str(file))
     data = file.read_bytes()
-    return FileTokens(data, str(file)), data
-
-
-@contextmanager
-def _refusing(where: str) -> Iterator[None]:
-    """Turns whatever the library raises for a malformed file into InvalidInput; its own panic is not even an
-    `Exception`."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as error:
-        raise _refuse_tokenizer("a tokenizer.json of Hugging Face", str(error)[:200], where) from error
+    tokens = FileTokens(data, str(file))
+    for text, found in zip(PROBES, tokens.encode(PROBES), strict=True):
+        if text:
+            tokens.decode(found)
+    return tokens, data
 
 
 def _refuse_tokenizer(expected: str, actual: str, where: str) -> InvalidInput:

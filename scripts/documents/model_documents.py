@@ -17,7 +17,7 @@ class PackedFileDocument(Document, frozen=True):
 
 
 class LeftOutDocument(Document, frozen=True):
-    """A file of a folder that was not read."""
+    """A file of a folder that was not read, or a bad document, with its file and its line or row."""
 
     path: str
     reason: str
@@ -35,6 +35,8 @@ class DataPackDocument(Document, frozen=True):
     root: Root
     files: list[PackedFileDocument]
     left_out: list[LeftOutDocument]
+    bad_documents: Count
+    first_bad: list[LeftOutDocument]
 
 
 class ExportDocument(Document, frozen=True):
