@@ -7,6 +7,7 @@ executed.
 
 import json
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ MAX_DEPTH = 2_000
 """The most nested calls of Python while a line is read."""
 BATCH_ROWS = 256
 """Rows of Parquet that are read at a time."""
+BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+"""It may begin a text in UTF-8, and is no part of the text."""
 HINT = "Correct the input, or leave it out."
 
 
@@ -61,21 +64,30 @@ def read_documents(file: InputFile, fields: Fields) -> Iterator[TextDocument]:
 
 
 def _read_text(path: Path) -> Iterator[str]:
+    decoder = getincrementaldecoder("utf-8")()
+    number = line = 0
+    mark = BYTE_ORDER_MARK
     with open_file(path) as file:
-        left = b""
-        number = 0
-        while part := _read_part(file, path):
-            left += part
-            cut = left.rfind(b"\n") + 1
-            if cut == 0 and len(left) < MAX_LINE_BYTES:
-                continue
-            if cut == 0:
-                raise _refuse(
-                    "a line of a text is too long", f"at most {MAX_LINE_BYTES} bytes", "more", str(path)
-                )
-            yield _decode(left[:cut], str(path), number)
-            left, number = left[cut:], number + cut
-        yield _decode(left, str(path), number)
+        while True:
+            part = _read_part(file, path)
+            held = len(decoder.getstate()[0])
+            with _naming(str(path), number - held):
+                text = decoder.decode(part, final=not part)
+            line = _measure_line(part, line, path)
+            number += len(part)
+            if text:
+                yield text.removeprefix(mark)
+                mark = ""
+            if not part:
+                return
+
+
+def _measure_line(part: bytes, line: int, path: Path) -> int:
+    """Returns the bytes of the line that a part ends in; `line` is what the line before it has already."""
+    if line + len(part) > MAX_LINE_BYTES and line + (part + b"\n").find(b"\n") > MAX_LINE_BYTES:
+        raise _refuse("a line of a text is too long", f"at most {MAX_LINE_BYTES} bytes", "more", str(path))
+    end = part.rfind(b"\n") + 1
+    return len(part) - end + (0 if end else line)
 
 
 def _read_part(file: BinaryIO, path: Path) -> bytes:
@@ -83,13 +95,16 @@ def _read_part(file: BinaryIO, path: Path) -> bytes:
         return file.read(PIECE_BYTES)
 
 
-def _decode(data: bytes, where: str, first: int = 0) -> str:
+@contextmanager
+def _naming(where: str, first: int = 0) -> Iterator[None]:
+    """Names the byte that is not UTF-8; `first` is the place of what is decoded."""
     try:
-        return data.decode("utf-8")
+        yield
     except UnicodeDecodeError as error:
-        place = f"{where}, byte {first + error.start}"
-        found = repr(data[error.start : error.start + 4])
-        raise _refuse("a text is not UTF-8", "UTF-8", found, place) from error
+        found = repr(error.object[error.start : error.start + 4])
+        raise _refuse(
+            "a text is not UTF-8", "UTF-8", found, f"{where}, byte {first + error.start}"
+        ) from error
 
 
 def _list_lines(path: Path, field: str) -> Iterator[TextDocument]:
@@ -124,7 +139,7 @@ def _read_field(line: bytes, field: str, where: str) -> Iterator[str]:
             "a line has no such text", f"a text in the field {field!r}", names, where, "Name it with --field."
         )
     # JSON can contain half of a UTF-16 pair alone, which is no character.
-    yield text.encode("utf-8", "replace").decode("utf-8")
+    yield text.encode("utf-8", "replace").decode("utf-8").removeprefix(BYTE_ORDER_MARK)
 
 
 @contextmanager
@@ -151,7 +166,9 @@ def _list_rows(path: Path, column: str) -> Iterator[TextDocument]:
 def _read_cell(cell: bytes | None, column: str, where: str) -> Iterator[str]:
     if cell is None:
         raise _refuse("a row has no text", f"a text in the column {column!r}", "null", where)
-    yield _decode(cell, where)
+    with _naming(where):
+        text = cell.decode()
+    yield text.removeprefix(BYTE_ORDER_MARK)
 
 
 def _read_column(path: Path, column: str) -> Iterator[list[bytes | None]]:

@@ -14,7 +14,7 @@ from touchstone.scripts.data.bad_documents import BadDocuments
 from touchstone.scripts.data.documents import TextDocument
 from touchstone.scripts.data.heldout import Lengths, hold_out
 from touchstone.scripts.data.packed_dataset import TOKENS_NAME
-from touchstone.scripts.data.tokenizing import Tokens
+from touchstone.scripts.data.tokenizing import EncodingFailed, Tokens
 
 BATCH_DOCUMENTS = 512
 BATCH_CHARACTERS = 1 << 20
@@ -83,29 +83,18 @@ class Packer:
             self._end_document()
 
     def _write_long(self, where: str, pieces: Iterable[str]) -> None:
-        """Writes a document piece by piece; takes it back if a piece is bad."""
+        """Writes a document as its tokens come; takes it back if it is bad."""
         try:
-            for piece in pieces:
-                self._write(self._encode(piece, where))
+            for tokens in self.tokens.encode_long(pieces):
+                self._write(tokens)
         except InvalidInput as error:
             self._file.seek(self._lengths.total * self.token_bytes)
             self._file.truncate()
             self._length = 0
-            self.bad.skip(error)
+            is_placed = error.where and not isinstance(error, EncodingFailed)
+            self.bad.skip(error if is_placed else _place(error, where))
         else:
             self._end_document()
-
-    def _encode(self, text: str, where: str) -> Sequence[int]:
-        try:
-            return self.tokens.encode([text])[0]
-        except InvalidInput as error:
-            raise InvalidInput(
-                what=error.what,
-                expected=error.expected,
-                actual=error.actual,
-                where=where,
-                remedy=error.remedy,
-            ) from error
 
     def _write(self, tokens: Sequence[int]) -> None:
         data = tokens if isinstance(tokens, bytes) else np.array(tokens, self._type).tobytes()
@@ -134,3 +123,10 @@ class Packer:
         held = hold_out(self._path, self._lengths, self.token_bytes, share)
         self._lengths.close()
         return total - held, held
+
+
+def _place(error: InvalidInput, where: str) -> InvalidInput:
+    """Returns the error with the document's place."""
+    return InvalidInput(
+        what=error.what, expected=error.expected, actual=error.actual, where=where, remedy=error.remedy
+    )

@@ -4,8 +4,9 @@ A tokenizer.json is data: it is parsed, and nothing in it is executed. The text 
 document is read as plain text, so that no document can end itself.
 """
 
-from collections.abc import Sequence
-from functools import partial
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +15,13 @@ from touchstone.node.exports.model_note import BYTE_VOCABULARY, TOKENIZER_NAME
 from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.scripts.data.foreign_calls import guard
+from touchstone.scripts.data.long_texts import encode_long
+from touchstone.scripts.data.merge_rules import MergeRules
+
+
+class EncodingFailed(InvalidInput):
+    """The tokenizer fails on a text; `where` is the tokenizer."""
+
 
 MAX_TOKENIZER_BYTES = 256 * 1024 * 1024
 PROBES = (
@@ -38,6 +46,10 @@ class Tokens(Protocol):
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """Returns the tokens of each text. Raises InvalidInput if a text cannot be encoded."""
 
+    def encode_long(self, pieces: Iterable[str]) -> Iterator[Sequence[int]]:
+        """Yields the tokens of one text, which comes in pieces, as `encode` would give them. Raises
+        InvalidInput if it cannot be encoded."""
+
     def decode(self, tokens: Sequence[int]) -> str:
         """Returns the text of some tokens; bytes that are not valid text become U+FFFD."""
 
@@ -50,6 +62,10 @@ class ByteTokens:
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """Does what `Tokens.encode` says."""
         return [text.encode() for text in texts]
+
+    def encode_long(self, pieces: Iterable[str]) -> Iterator[Sequence[int]]:
+        """Does what `Tokens.encode_long` says."""
+        return (piece.encode() for piece in pieces)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Does what `Tokens.decode` says; a token that is no byte is left out."""
@@ -69,6 +85,9 @@ class FileTokens:
             self._tokenizer.no_padding()
             self._tokenizer.no_truncation()
             self._tokenizer.encode_special_tokens = True
+            # Dropout is for training: it would draw other tokens each time.
+            if getattr(self._tokenizer.model, "dropout", None):
+                self._tokenizer.model.dropout = None
             self.vocabulary_size = 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
 
     def find(self, token: str) -> int | None:
@@ -83,9 +102,27 @@ class FileTokens:
 
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """Does what `Tokens.encode` says, without tokens that the tokenizer would add at the ends."""
+        return [one.ids for one in self.encode_all(texts)]
+
+    def encode_long(self, pieces: Iterable[str]) -> Iterator[Sequence[int]]:
+        """Does what `Tokens.encode_long` says."""
+        return encode_long(pieces, self.encode_all, self.joins)
+
+    def encode_all(self, texts: Sequence[str]) -> list[Any]:
+        """Returns the `Encoding` of each text. Raises InvalidInput if a text cannot be encoded."""
         with guard(self._refuse_text):
-            found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [one.ids for one in found]
+            return list(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
+
+    def joins(self, before: int, behind: int) -> bool:
+        """Returns whether the model may make one token of two neighbours, as far as it is known. Where a word
+        ends shows it too, unless all of a text is one word."""
+        return self._merges is None or self._merges.joins(before, behind)
+
+    @cached_property
+    def _merges(self) -> MergeRules | None:
+        """The merges, if all of a text is one word."""
+        has_words = any(len(set(one.word_ids)) > 1 for one in self.encode_all(PROBES))
+        return None if has_words else MergeRules(json.loads(self._tokenizer.to_str())["model"])
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Does what `Tokens.decode` says. Raises InvalidInput if the tokenizer fails."""
@@ -93,7 +130,7 @@ class FileTokens:
             return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
 
     def _refuse_text(self, words: str) -> InvalidInput:
-        return InvalidInput(
+        return EncodingFailed(
             what="the tokenizer fails on a text",
             expected="tokens for every text",
             actual=words,
