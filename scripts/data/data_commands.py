@@ -43,6 +43,12 @@ def data() -> None:
     help="tokenizer.json of Hugging Face, or a folder with it; left out: bytes are tokens",
 )
 @click.option(
+    "--begin-of-text",
+    default="",
+    show_default=False,
+    help="token that is put before each document; left out: none",
+)
+@click.option(
     "--end-of-text",
     default="",
     show_default=False,
@@ -61,6 +67,7 @@ def pack(
     field: str,
     column: str,
     tokenizer: Path | None,
+    begin_of_text: str,
     end_of_text: str,
     heldout: float | None,
     skip_bad: int,
@@ -73,7 +80,18 @@ def pack(
     from touchstone.scripts.data.pack_report import make_document, notify_report
 
     kind = None if read_as is None else Kind(read_as)
-    plan = PackPlan(inputs, out, Fields(field, column), tokenizer, end_of_text, heldout, kind, skip_bad)
-    report = pack_and_report(plan)
-    notify_report(report, out, Console())
+    plan = PackPlan(
+        inputs,
+        out,
+        Fields(field, column),
+        tokenizer,
+        end_of_text,
+        heldout,
+        read_as=kind,
+        skip_bad=skip_bad,
+        begin_of_text=begin_of_text,
+    )
+    console = Console()
+    report = pack_and_report(plan, console.notify)
+    notify_report(report, out, console)
     return make_document(report, out)

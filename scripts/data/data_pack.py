@@ -5,13 +5,11 @@ Documents stream: memory holds one batch of them. The folder appears whole, by o
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-
-import msgspec
 
 from touchstone.node.exports.model_note import TOKENIZER_NAME
 from touchstone.protocol.adapters.files.durable_files import sync
@@ -19,26 +17,26 @@ from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.merkle import GrowingRoot, hash_leaf
 from touchstone.protocol.spec.params import LEAF_BYTES
 from touchstone.scripts.data.bad_documents import BadDocuments
+from touchstone.scripts.data.document_borders import describe_template, find_borders
 from touchstone.scripts.data.documents import Fields, read_documents
 from touchstone.scripts.data.file_kinds import Kind
 from touchstone.scripts.data.heldout import SHARE
 from touchstone.scripts.data.input_files import list_inputs
 from touchstone.scripts.data.pack_report import PackedFile, PackReport
-from touchstone.scripts.data.packed_dataset import FORMAT, NOTE_NAME, TOKENS_NAME, DatasetNote
+from touchstone.scripts.data.packed_dataset import FORMAT, NOTE_NAME, TOKENS_NAME, DatasetNote, format_note
 from touchstone.scripts.data.packing import Packer
-from touchstone.scripts.data.tokenizing import ByteTokens, FileTokens, read_tokenizer
+from touchstone.scripts.data.tokenizing import ByteTokens, read_tokenizer
 
 MOST_HELDOUT = 0.5
-SHOWN, SHOWN_CHARACTERS = 5, 40
-"""The most names that an error shows, and the most characters of each."""
 
 
 @dataclass(frozen=True)
 class PackPlan:
     """What to pack and how. `tokenizer` is a tokenizer.json, None if bytes are tokens. `end_of_text` is the
-    name of the token after each document, empty for none. `heldout` is the share of the tokens that is held
-    out; if it is None, `heldout.py` says how many are. `read_as` is the kind of all inputs; if it is None,
-    each file's name says it. At most `skip_bad` documents are skipped because they are bad."""
+    name of the token after each document, `begin_of_text` of the one before it; empty for none. `heldout` is
+    the share of the tokens that is held out; if it is None, `heldout.py` says how many are. `read_as` is the
+    kind of all inputs; if it is None, each file's name says it. At most `skip_bad` documents are skipped
+    because they are bad."""
 
     inputs: Sequence[Path]
     out: Path
@@ -48,6 +46,7 @@ class PackPlan:
     heldout: float | None = None
     read_as: Kind | None = None
     skip_bad: int = 0
+    begin_of_text: str = ""
 
 
 def pack(plan: PackPlan) -> DatasetNote:
@@ -55,17 +54,21 @@ def pack(plan: PackPlan) -> DatasetNote:
     return pack_and_report(plan).note
 
 
-def pack_and_report(plan: PackPlan) -> PackReport:
-    """Writes the folder. Raises InvalidInput for an unsuitable input, tokenizer or option, and if `out`
-    exists already; then nothing is left behind."""
+def pack_and_report(plan: PackPlan, notify: Callable[[str], object] = lambda notice: None) -> PackReport:
+    """Writes the folder. `notify` takes what the operator should know before the texts are read. Raises
+    InvalidInput for an unsuitable input, tokenizer or option, and if `out` exists already; then nothing is
+    left behind."""
     _check_options(plan)
     inputs, tokenizer, copy = list_inputs(plan.inputs, plan.read_as), None, b""
     if plan.tokenizer is not None:
         tokenizer, copy = read_tokenizer(plan.tokenizer)
-    tail = _find_end(tokenizer, plan.end_of_text)
+    borders = find_borders(tokenizer, plan.begin_of_text, plan.end_of_text)
+    notices = describe_template(tokenizer, plan.begin_of_text, plan.end_of_text)
+    for notice in notices:
+        notify(notice)
     bad = BadDocuments(plan.skip_bad)
     with _make_aside(plan.out) as folder:
-        packer = Packer(folder, tokenizer or ByteTokens(), tail, bad)
+        packer = Packer(folder, tokenizer or ByteTokens(), borders, bad)
         files: list[PackedFile] = []
         for file in inputs.files:
             taken = packer.take(read_documents(file, plan.fields))
@@ -80,6 +83,7 @@ def pack_and_report(plan: PackPlan) -> PackReport:
             root=compute_file_root(folder / TOKENS_NAME).hex(),
             tokenizer_sha256="" if tokenizer is None else tokenizer.sha256,
             end_of_text=plan.end_of_text,
+            begin_of_text=plan.begin_of_text,
             documents=packer.documents,
             sources=[(file.path.name, file.path.stat().st_size) for file in inputs.files],
             field=plan.fields.field,
@@ -89,8 +93,8 @@ def pack_and_report(plan: PackPlan) -> PackReport:
         )
         if copy:
             (folder / TOKENIZER_NAME).write_bytes(copy)
-        (folder / NOTE_NAME).write_bytes(msgspec.json.format(msgspec.json.encode(note)) + b"\n")
-    return PackReport(note, files, inputs.left_out, bad)
+        (folder / NOTE_NAME).write_bytes(format_note(note))
+    return PackReport(note, files, inputs.left_out, bad, notices)
 
 
 def _check_options(plan: PackPlan) -> None:
@@ -102,28 +106,6 @@ def _check_options(plan: PackPlan) -> None:
     if plan.heldout is not None and not 0 < plan.heldout <= MOST_HELDOUT:
         expected = f"above 0 and at most {MOST_HELDOUT}"
         raise _refuse_input("not a share to hold out", expected, str(plan.heldout), "--heldout")
-
-
-def _find_end(tokenizer: FileTokens | None, name: str) -> tuple[int, ...]:
-    """Returns the token after each document, if there is one."""
-    if not name:
-        return ()
-    found = None if tokenizer is None else tokenizer.find(name)
-    if found is None:
-        raise _refuse_input(
-            "no token to end a document with",
-            _name_special(tokenizer) if tokenizer else "no such option, because tokens are bytes here",
-            f"{name!r}: no such token",
-            "--end-of-text",
-        )
-    return (found,)
-
-
-def _name_special(tokenizer: FileTokens) -> str:
-    """Returns the tokenizer's first special tokens, for an error."""
-    names = [repr(name[:SHOWN_CHARACTERS]) for name in tokenizer.list_special()]
-    shown = ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
-    return f"the name of a token; special ones are {shown or 'none'}"
 
 
 @contextmanager

@@ -33,12 +33,13 @@ class PackedFile:
 @dataclass(frozen=True)
 class PackReport:
     """The note of a dataset, the files that were read, those of folders that were left out, with the reason,
-    and the documents that were skipped."""
+    the documents that were skipped, and what the operator was told before the texts were read."""
 
     note: DatasetNote
     files: Sequence[PackedFile]
     left_out: Sequence[tuple[Path, str]]
     bad: BadDocuments
+    notices: Sequence[str]
 
 
 def notify_report(report: PackReport, out: Path, console: Console) -> None:
@@ -90,6 +91,7 @@ def make_document(report: PackReport, out: Path) -> DataPackDocument:
             "left_out": left_out,
             "bad_documents": report.bad.count,
             "first_bad": bad,
+            "notices": report.notices,
         },
         DataPackDocument,
     )

@@ -38,8 +38,8 @@ Hex = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
 class DatasetNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of dataset.json. `token_count` is the number of tokens to train on. `root` is the root of
     the tree over tokens.bin, in hex. The other fields say how the dataset was made. `end_of_text` is the
-    token after each document, empty if there is none. `sources` are names of the files that were read, with
-    their sizes in bytes."""
+    token after each document, `begin_of_text` the one before it; both are empty if there is none. `sources`
+    are names of the files that were read, with their sizes in bytes."""
 
     format: int
     vocabulary_size: Annotated[int, msgspec.Meta(ge=2, le=1 << 32)]
@@ -55,6 +55,15 @@ class DatasetNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     column: str = ""
     heldout: float = 0.0
     made_with: str = ""
+    begin_of_text: str = ""
+
+
+def format_note(note: DatasetNote) -> bytes:
+    """Returns the text of dataset.json. Without a `begin_of_text` earlier versions read it too."""
+    content = msgspec.to_builtins(note)
+    if not note.begin_of_text:
+        del content["begin_of_text"]
+    return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
 
 
 @dataclass(frozen=True)

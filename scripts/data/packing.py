@@ -22,6 +22,14 @@ BATCH_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True)
+class Borders:
+    """The tokens before each document and behind it."""
+
+    begin: Sequence[int] = ()
+    end: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
 class Taken:
     """How many documents were taken, and how many tokens they have."""
 
@@ -33,10 +41,10 @@ class Packer:
     """Writes the tokens of all documents in order; at the end those of held-out documents move behind the
     others."""
 
-    def __init__(self, folder: Path, tokens: Tokens, tail: Sequence[int], bad: BadDocuments) -> None:
+    def __init__(self, folder: Path, tokens: Tokens, borders: Borders, bad: BadDocuments) -> None:
         self.tokens, self.token_bytes = tokens, count_token_bytes(tokens.vocabulary_size)
         self.documents, self.bad = 0, bad
-        self._path, self._tail = folder / TOKENS_NAME, tail
+        self._path, self._borders = folder / TOKENS_NAME, borders
         self._file, self._lengths = self._path.open("wb"), Lengths(folder)
         self._length = 0
 
@@ -79,11 +87,13 @@ class Packer:
                 self._write_long(where, [text])
             return
         for tokens in found:
+            self._write(self._borders.begin)
             self._write(tokens)
             self._end_document()
 
     def _write_long(self, where: str, pieces: Iterable[str]) -> None:
         """Writes a document as its tokens come; takes it back if it is bad."""
+        self._write(self._borders.begin)
         try:
             for tokens in self.tokens.encode_long(pieces):
                 self._write(tokens)
@@ -102,7 +112,7 @@ class Packer:
         self._length += len(tokens)
 
     def _end_document(self) -> None:
-        self._write(self._tail)
+        self._write(self._borders.end)
         self._lengths.add(self._length)
         self._length = 0
         self.documents += 1

@@ -34,6 +34,7 @@ PROBES = (
     "x" * 300,
 )
 """Texts on which every tokenizer is tried: none, space, words, accents, scripts, signs, a long word."""
+TEMPLATE_TEXT = "The quick brown fox"
 
 
 class Tokens(Protocol):
@@ -99,6 +100,15 @@ class FileTokens:
         """Returns the names of its special tokens, in order."""
         added = sorted(self._tokenizer.get_added_tokens_decoder().items())
         return [str(token.content) for _, token in added if token.special]
+
+    def find_template(self) -> tuple[list[str], list[str]]:
+        """Returns the names of the tokens that the tokenizer would put before a text and behind it."""
+        with guard(self._refuse_text):
+            found = self._tokenizer.encode(TEMPLATE_TEXT, add_special_tokens=True)
+        is_added = [bool(one) for one in found.special_tokens_mask]
+        first = is_added.index(False) if False in is_added else len(is_added)
+        last = len(is_added) - (is_added[::-1].index(False) if False in is_added else 0)
+        return list(found.tokens[:first]), list(found.tokens[last:])
 
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """Does what `Tokens.encode` says, without tokens that the tokenizer would add at the ends."""

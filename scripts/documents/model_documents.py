@@ -37,6 +37,7 @@ class DataPackDocument(Document, frozen=True):
     left_out: list[LeftOutDocument]
     bad_documents: Count
     first_bad: list[LeftOutDocument]
+    notices: list[str]
 
 
 class ExportDocument(Document, frozen=True):
