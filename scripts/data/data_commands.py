@@ -60,6 +60,7 @@ def data() -> None:
     help="share of the tokens that only measure; left out: 0.01, raised to 102,400 tokens, at most a tenth",
 )
 @click.option("--skip-bad", type=NUMBER, default=0, help="the most bad documents that are skipped")
+@click.option("--lossy", "is_lossy", is_flag=True, help="pack though the tokenizer loses text")
 def pack(
     inputs: tuple[Path, ...],
     out: Path,
@@ -71,6 +72,7 @@ def pack(
     end_of_text: str,
     heldout: float | None,
     skip_bad: int,
+    is_lossy: bool,
 ) -> DataPackDocument:
     """Turn text files, JSONL or Parquet into a folder with the tokens of a task."""
     from touchstone.scripts.command_line.console import Console
@@ -90,6 +92,7 @@ def pack(
         read_as=kind,
         skip_bad=skip_bad,
         begin_of_text=begin_of_text,
+        is_lossy=is_lossy,
     )
     console = Console()
     report = pack_and_report(plan, console.notify)

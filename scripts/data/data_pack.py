@@ -20,11 +20,13 @@ from touchstone.scripts.data.bad_documents import BadDocuments
 from touchstone.scripts.data.document_borders import describe_template, find_borders
 from touchstone.scripts.data.documents import Fields, read_documents
 from touchstone.scripts.data.file_kinds import Kind
+from touchstone.scripts.data.first_look import look_at_first
 from touchstone.scripts.data.heldout import SHARE
 from touchstone.scripts.data.input_files import list_inputs
 from touchstone.scripts.data.pack_report import PackedFile, PackReport
 from touchstone.scripts.data.packed_dataset import FORMAT, NOTE_NAME, TOKENS_NAME, DatasetNote, format_note
 from touchstone.scripts.data.packing import Packer
+from touchstone.scripts.data.text_loss import TextLoss
 from touchstone.scripts.data.tokenizing import ByteTokens, read_tokenizer
 
 MOST_HELDOUT = 0.5
@@ -36,7 +38,7 @@ class PackPlan:
     name of the token after each document, `begin_of_text` of the one before it; empty for none. `heldout` is
     the share of the tokens that is held out; if it is None, `heldout.py` says how many are. `read_as` is the
     kind of all inputs; if it is None, each file's name says it. At most `skip_bad` documents are skipped
-    because they are bad."""
+    because they are bad. A tokenizer that loses text is refused unless it `is_lossy`."""
 
     inputs: Sequence[Path]
     out: Path
@@ -47,6 +49,7 @@ class PackPlan:
     read_as: Kind | None = None
     skip_bad: int = 0
     begin_of_text: str = ""
+    is_lossy: bool = False
 
 
 def pack(plan: PackPlan) -> DatasetNote:
@@ -66,17 +69,20 @@ def pack_and_report(plan: PackPlan, notify: Callable[[str], object] = lambda not
     notices = describe_template(tokenizer, plan.begin_of_text, plan.end_of_text)
     for notice in notices:
         notify(notice)
-    bad = BadDocuments(plan.skip_bad)
+    tokens = tokenizer or ByteTokens()
+    bad, loss = BadDocuments(plan.skip_bad), TextLoss(tokens, is_lossy=plan.is_lossy)
+    look_at_first(inputs.files, plan.fields, loss, BadDocuments(plan.skip_bad))
     with _make_aside(plan.out) as folder:
-        packer = Packer(folder, tokenizer or ByteTokens(), borders, bad)
+        packer = Packer(folder, tokens, borders, bad, loss)
         files: list[PackedFile] = []
         for file in inputs.files:
-            taken = packer.take(read_documents(file, plan.fields))
+            taken = packer.take(file.path, read_documents(file, plan.fields))
             files.append(PackedFile(file.path, taken.documents, taken.tokens))
+        loss.judge()
         trained, held = packer.finish(plan.heldout)
         note = DatasetNote(
             format=FORMAT,
-            vocabulary_size=packer.tokens.vocabulary_size,
+            vocabulary_size=tokens.vocabulary_size,
             token_bytes=packer.token_bytes,
             token_count=trained,
             heldout_tokens=held,
@@ -94,7 +100,7 @@ def pack_and_report(plan: PackPlan, notify: Callable[[str], object] = lambda not
         if copy:
             (folder / TOKENIZER_NAME).write_bytes(copy)
         (folder / NOTE_NAME).write_bytes(format_note(note))
-    return PackReport(note, files, inputs.left_out, bad, notices)
+    return PackReport(note, files, inputs.left_out, bad, notices, loss.total)
 
 
 def _check_options(plan: PackPlan) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.data.bad_documents import BadDocuments
 from touchstone.scripts.data.packed_dataset import DatasetNote
+from touchstone.scripts.data.text_loss import Tally
 from touchstone.scripts.documents.model_documents import (
     DataPackDocument,
     LeftOutDocument,
@@ -32,14 +33,16 @@ class PackedFile:
 
 @dataclass(frozen=True)
 class PackReport:
-    """The note of a dataset, the files that were read, those of folders that were left out, with the reason,
-    the documents that were skipped, and what the operator was told before the texts were read."""
+    """The note of a dataset, the files that were read, and those of folders that were left out, with the
+    reason. `bad` has the documents that were skipped, `notices` what was told before the texts were read, and
+    `loss` how much of a sample the tokenizer loses."""
 
     note: DatasetNote
     files: Sequence[PackedFile]
     left_out: Sequence[tuple[Path, str]]
     bad: BadDocuments
     notices: Sequence[str]
+    loss: Tally
 
 
 def notify_report(report: PackReport, out: Path, console: Console) -> None:
@@ -62,6 +65,12 @@ def _describe(report: PackReport, out: Path) -> Iterator[str]:
         yield f"skipped {_count(report.bad.count, 'bad document')}: {first}" + "; ..." * (
             report.bad.count > SHOWN_BAD
         )
+    loss = report.loss
+    if loss.characters:
+        yield (
+            f"of {loss.characters:,} sampled characters {loss.lost_share:.2%} do not come back; "
+            f"{loss.unknown_share:.2%} of their tokens are unknown"
+        ).replace("%", " %")
     note = report.note
     yield (
         f"wrote {note.token_count:,} tokens to train on and {note.heldout_tokens:,} held out, of "
@@ -92,6 +101,9 @@ def make_document(report: PackReport, out: Path) -> DataPackDocument:
             "bad_documents": report.bad.count,
             "first_bad": bad,
             "notices": report.notices,
+            "sampled_characters": report.loss.characters,
+            "lost_share": report.loss.lost_share,
+            "unknown_share": report.loss.unknown_share,
         },
         DataPackDocument,
     )

@@ -1,6 +1,6 @@
 """Writes the tokens of documents to the file of a dataset."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,11 +14,14 @@ from touchstone.scripts.data.bad_documents import BadDocuments
 from touchstone.scripts.data.documents import TextDocument
 from touchstone.scripts.data.heldout import Lengths, hold_out
 from touchstone.scripts.data.packed_dataset import TOKENS_NAME
-from touchstone.scripts.data.tokenizing import EncodingFailed, Tokens
+from touchstone.scripts.data.text_loss import TextLoss, TextLost
+from touchstone.scripts.data.tokenizing import Tokens, place_failure
 
 BATCH_DOCUMENTS = 512
 BATCH_CHARACTERS = 1 << 20
 """A batch ends with the document that brings it to this many characters, or at so many documents."""
+SAMPLED_PIECES = 16
+"""Of a long text one piece in so many is sampled; of a batch of documents one is."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,11 @@ class Packer:
     """Writes the tokens of all documents in order; at the end those of held-out documents move behind the
     others."""
 
-    def __init__(self, folder: Path, tokens: Tokens, borders: Borders, bad: BadDocuments) -> None:
+    def __init__(
+        self, folder: Path, tokens: Tokens, borders: Borders, bad: BadDocuments, loss: TextLoss
+    ) -> None:
         self.tokens, self.token_bytes = tokens, count_token_bytes(tokens.vocabulary_size)
-        self.documents, self.bad = 0, bad
+        self.documents, self.bad, self._loss = 0, bad, loss
         self._path, self._borders = folder / TOKENS_NAME, borders
         self._file, self._lengths = self._path.open("wb"), Lengths(folder)
         self._length = 0
@@ -52,8 +57,10 @@ class Packer:
     def _type(self) -> np.dtype[Any]:
         return np.dtype(f"<u{self.token_bytes}")
 
-    def take(self, documents: Iterable[TextDocument]) -> Taken:
-        """Takes all documents of a file. Raises InvalidInput if more are bad than may be skipped."""
+    def take(self, path: Path, documents: Iterable[TextDocument]) -> Taken:
+        """Takes all documents of a file. Raises InvalidInput if more are bad than may be skipped, or if too
+        much text is lost."""
+        self._loss.start(path)
         number, tokens = self.documents, self._lengths.total
         batch: list[tuple[str, str]] = []
         size = 0
@@ -90,21 +97,30 @@ class Packer:
             self._write(self._borders.begin)
             self._write(tokens)
             self._end_document()
+        if batch:
+            self._loss.add(batch[0][1])
 
     def _write_long(self, where: str, pieces: Iterable[str]) -> None:
         """Writes a document as its tokens come; takes it back if it is bad."""
         self._write(self._borders.begin)
         try:
-            for tokens in self.tokens.encode_long(pieces):
+            for tokens in self.tokens.encode_long(self._sample(pieces)):
                 self._write(tokens)
+        except TextLost:
+            raise
         except InvalidInput as error:
             self._file.seek(self._lengths.total * self.token_bytes)
             self._file.truncate()
             self._length = 0
-            is_placed = error.where and not isinstance(error, EncodingFailed)
-            self.bad.skip(error if is_placed else _place(error, where))
+            self.bad.skip(place_failure(error, where))
         else:
             self._end_document()
+
+    def _sample(self, pieces: Iterable[str]) -> Iterator[str]:
+        for number, piece in enumerate(pieces):
+            if number % SAMPLED_PIECES == 0:
+                self._loss.add(piece)
+            yield piece
 
     def _write(self, tokens: Sequence[int]) -> None:
         data = tokens if isinstance(tokens, bytes) else np.array(tokens, self._type).tobytes()
@@ -133,10 +149,3 @@ class Packer:
         held = hold_out(self._path, self._lengths, self.token_bytes, share)
         self._lengths.close()
         return total - held, held
-
-
-def _place(error: InvalidInput, where: str) -> InvalidInput:
-    """Returns the error with the document's place."""
-    return InvalidInput(
-        what=error.what, expected=error.expected, actual=error.actual, where=where, remedy=error.remedy
-    )

@@ -41,6 +41,18 @@ class Tokens(Protocol):
     """Turns texts into tokens and back."""
 
     @property
+    def is_lossless(self) -> bool:
+        """Whether every text comes back from its tokens."""
+
+    @property
+    def unknown(self) -> int | None:
+        """The token that stands for what the tokenizer does not know, if there is one."""
+
+    @property
+    def unknown_name(self) -> str:
+        """The name of that token."""
+
+    @property
     def vocabulary_size(self) -> int:
         """The largest token plus one."""
 
@@ -59,6 +71,9 @@ class ByteTokens:
     """A tokenizer for which each byte of UTF-8 is a token."""
 
     vocabulary_size = BYTE_VOCABULARY
+    is_lossless = True
+    unknown = None
+    unknown_name = ""
 
     def encode(self, texts: Sequence[str]) -> list[Sequence[int]]:
         """Does what `Tokens.encode` says."""
@@ -90,6 +105,22 @@ class FileTokens:
             if getattr(self._tokenizer.model, "dropout", None):
                 self._tokenizer.model.dropout = None
             self.vocabulary_size = 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
+
+    is_lossless = False
+
+    @cached_property
+    def unknown(self) -> int | None:
+        """The token that stands for what the tokenizer does not know, if there is one."""
+        model = self._read_model()
+        if model["type"] == "Unigram":
+            return None if model.get("unk_id") is None else int(model["unk_id"])
+        name = model.get("unk_token")
+        return None if name is None else self.find(name)
+
+    @property
+    def unknown_name(self) -> str:
+        """The name of that token."""
+        return "" if self.unknown is None else str(self._tokenizer.id_to_token(self.unknown))
 
     def find(self, token: str) -> int | None:
         """Returns the number of a token by its name, or None."""
@@ -132,7 +163,11 @@ class FileTokens:
     def _merges(self) -> MergeRules | None:
         """The merges, if all of a text is one word."""
         has_words = any(len(set(one.word_ids)) > 1 for one in self.encode_all(PROBES))
-        return None if has_words else MergeRules(json.loads(self._tokenizer.to_str())["model"])
+        return None if has_words else MergeRules(self._read_model())
+
+    def _read_model(self) -> dict[str, Any]:
+        model: dict[str, Any] = json.loads(self._tokenizer.to_str())["model"]
+        return model
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Does what `Tokens.decode` says. Raises InvalidInput if the tokenizer fails."""
@@ -147,6 +182,15 @@ class FileTokens:
             where=self._where,
             remedy="Add the token that it lacks to the tokenizer's vocabulary, or take another tokenizer.",
         )
+
+
+def place_failure(error: InvalidInput, where: str) -> InvalidInput:
+    """Returns the error with the document's place, if it has none or the tokenizer's."""
+    if error.where and not isinstance(error, EncodingFailed):
+        return error
+    return InvalidInput(
+        what=error.what, expected=error.expected, actual=error.actual, where=where, remedy=error.remedy
+    )
 
 
 def read_tokenizer(path: Path) -> tuple[FileTokens, bytes]:

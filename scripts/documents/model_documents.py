@@ -38,6 +38,9 @@ class DataPackDocument(Document, frozen=True):
     bad_documents: Count
     first_bad: list[LeftOutDocument]
     notices: list[str]
+    sampled_characters: Count
+    lost_share: Annotated[float, Meta(ge=0, le=1)]
+    unknown_share: Annotated[float, Meta(ge=0, le=1)]
 
 
 class ExportDocument(Document, frozen=True):

@@ -50,6 +50,7 @@ def test_a_document_that_cannot_be_encoded_is_named(
     tmp_path: Path, model: Any, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokenizing, "PROBES", ("a",))
+    monkeypatch.setattr(tokenizing, "TEMPLATE_TEXT", "a")
     texts = ["a b", "b", "a snowman: ☃", "b a"]
     (tmp_path / "d.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     plan = PackPlan([tmp_path / "d.jsonl"], tmp_path / "out", tokenizer=save(tmp_path / "t.json", model))

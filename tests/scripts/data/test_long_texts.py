@@ -237,7 +237,7 @@ def test_a_text_without_a_cut_is_encoded_whole_or_refused(
     tokenizer.save(str(tmp_path / "t.json"))
     (tmp_path / "a.txt").write_text(text)
     with pytest.raises(InvalidInput, match=r"nowhere.*a\.txt"):
-        pack(PackPlan([tmp_path / "a.txt"], tmp_path / "out", tokenizer=tmp_path / "t.json"))
+        pack(PackPlan([tmp_path / "a.txt"], tmp_path / "out", tokenizer=tmp_path / "t.json", is_lossy=True))
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -248,7 +248,9 @@ def test_text_and_jsonl_give_the_same_tokens(name: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
     files = []
     for ending in ("txt", "jsonl"):
-        plan = PackPlan([tmp_path / f"a.{ending}"], tmp_path / ending, tokenizer=tmp_path / "t.json")
+        plan = PackPlan(
+            [tmp_path / f"a.{ending}"], tmp_path / ending, tokenizer=tmp_path / "t.json", is_lossy=True
+        )
         pack(plan)
         files.append((tmp_path / ending / "tokens.bin").read_bytes())
     assert files[0] == files[1]
