@@ -21,7 +21,6 @@ from touchstone.scripts.data.document_borders import describe_template, find_bor
 from touchstone.scripts.data.documents import Fields, read_documents
 from touchstone.scripts.data.file_kinds import Kind
 from touchstone.scripts.data.first_look import look_at_first
-from touchstone.scripts.data.heldout import SHARE
 from touchstone.scripts.data.input_files import list_inputs
 from touchstone.scripts.data.pack_report import PackedFile, PackReport
 from touchstone.scripts.data.packed_dataset import FORMAT, NOTE_NAME, TOKENS_NAME, DatasetNote, format_note
@@ -94,7 +93,7 @@ def pack_and_report(plan: PackPlan, notify: Callable[[str], object] = lambda not
             sources=[(file.path.name, file.path.stat().st_size) for file in inputs.files],
             field=plan.fields.field,
             column=plan.fields.column,
-            heldout=SHARE if plan.heldout is None else plan.heldout,
+            heldout=plan.heldout or held / (trained + held),
             made_with=f"touchstone {version('touchstone')}",
         )
         if copy:

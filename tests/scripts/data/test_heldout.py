@@ -34,6 +34,7 @@ def test_a_small_dataset_holds_a_tenth_out_in_whole_documents(tmp_path: Path) ->
     note = pack(PackPlan([write_documents(tmp_path / "d.jsonl", 600, 31)], tmp_path / "out"))
     train, held = (list_numbers(part) for part in split(tmp_path / "out", note))
     assert 60 <= len(held) <= 75
+    assert note.heldout == note.heldout_tokens / (note.token_count + note.heldout_tokens)
     assert train == sorted(train) and held == sorted(held) and sorted(train + held) == list(range(600))
     assert min(held) < 100 and max(held) > 500, "they come from everywhere"
 
