@@ -1,38 +1,46 @@
-"""Reads documents from files, piece by piece.
+"""Reads documents from files.
 
-A document is an independent text. A text file is one document; a long one comes in pieces, cut at line ends.
-No part of an input is executed, and malformed input is refused with its file and line.
+A document is an independent text: a text file, a line of JSONL, a row of Parquet. A malformed document raises
+InvalidInput when it is read, with its place; the next ones can be read all the same. No part of an input is
+executed.
 """
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.data.file_kinds import Kind, guard_reading, open_file
+from touchstone.scripts.data.foreign_calls import guard
+from touchstone.scripts.data.input_files import InputFile
 
 PIECE_BYTES = 64 * 1024
 """Bytes of a piece of a text file."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""The most bytes of a line of JSONL."""
+"""The most bytes of a line of JSONL or of a text."""
 MAX_DEPTH = 2_000
 """The most nested calls of Python while a line is read."""
 BATCH_ROWS = 256
 """Rows of Parquet that are read at a time."""
-JSONL, PARQUET = (".jsonl", ".ndjson"), (".parquet",)
+BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+"""It may begin a text in UTF-8, and is no part of the text."""
 HINT = "Correct the input, or leave it out."
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A piece of a document's text. `is_last` says that the document ends with it."""
+class TextDocument:
+    """A document. `where` names its file, and its line or row. `read` yields its text in pieces, and raises
+    InvalidInput if the document is malformed."""
 
-    text: str
-    is_last: bool = True
+    where: str
+    read: Callable[[], Iterator[str]]
 
 
 @dataclass(frozen=True)
@@ -43,80 +51,82 @@ class Fields:
     column: str = "text"
 
 
-def list_files(inputs: Iterable[Path]) -> list[Path]:
-    """Returns the files, and those in the folders, by name, without hidden ones. Raises InvalidInput if a
-    path does not exist, or there is no file at all."""
-    found: list[Path] = []
-    for path in inputs:
-        if path.is_dir():
-            inside = (one for one in sorted(path.rglob("*")) if one.is_file())
-            found += [one for one in inside if not _is_hidden(one.relative_to(path))]
-        elif path.is_file():
-            found.append(path)
-        else:
-            raise _refuse("an input is not there", "a file or a folder", "nothing", str(path))
-    if not found:
-        raise _refuse("there is nothing to read", "one file or more", "none", ", ".join(map(str, inputs)))
-    return found
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
-
-
-def read_pieces(path: Path, fields: Fields) -> Iterator[Piece]:
-    """Yields the documents of a file, by its suffix. Raises InvalidInput, naming the place, if the file is
-    malformed, and if a library is missing."""
-    if path.suffix.lower() in JSONL:
-        yield from _read_jsonl(path, fields.field)
-    elif path.suffix.lower() in PARQUET:
-        yield from _read_parquet(path, fields.column)
+def read_documents(file: InputFile, fields: Fields) -> Iterator[TextDocument]:
+    """Yields the documents of a file, malformed ones too; each is to be read before the next one. Raises
+    InvalidInput if the file itself is malformed, and if a library is missing."""
+    path = file.path
+    if file.kind is Kind.JSONL:
+        yield from _list_lines(path, fields.field)
+    elif file.kind is Kind.PARQUET:
+        yield from _list_rows(path, fields.column)
     else:
-        yield from _read_text(path)
+        yield TextDocument(str(path), partial(_read_text, path))
 
 
-def _read_text(path: Path) -> Iterator[Piece]:
-    with path.open("rb") as file:
-        left = b""
-        number = 0
-        while part := file.read(PIECE_BYTES):
-            left += part
-            cut = left.rfind(b"\n") + 1
-            if cut == 0 and len(left) < MAX_LINE_BYTES:
-                continue
-            if cut == 0:
-                raise _refuse(
-                    "a line of a text is too long", f"at most {MAX_LINE_BYTES} bytes", "more", str(path)
-                )
-            yield Piece(_decode(left[:cut], path, number), is_last=False)
-            left, number = left[cut:], number + cut
-        # An empty piece ends a document whose last line was complete.
-        yield Piece(_decode(left, path, number))
+def _read_text(path: Path) -> Iterator[str]:
+    decoder = getincrementaldecoder("utf-8")()
+    number = line = 0
+    mark = BYTE_ORDER_MARK
+    with open_file(path) as file:
+        while True:
+            part = _read_part(file, path)
+            held = len(decoder.getstate()[0])
+            with _naming(str(path), number - held):
+                text = decoder.decode(part, final=not part)
+            line = _measure_line(part, line, path)
+            number += len(part)
+            if text:
+                yield text.removeprefix(mark)
+                mark = ""
+            if not part:
+                return
 
 
-def _decode(data: bytes, path: Path, first: int) -> str:
+def _measure_line(part: bytes, line: int, path: Path) -> int:
+    """Returns the bytes of the line that a part ends in; `line` is what the line before it has already."""
+    if line + len(part) > MAX_LINE_BYTES and line + (part + b"\n").find(b"\n") > MAX_LINE_BYTES:
+        raise _refuse("a line of a text is too long", f"at most {MAX_LINE_BYTES} bytes", "more", str(path))
+    end = part.rfind(b"\n") + 1
+    return len(part) - end + (0 if end else line)
+
+
+def _read_part(file: BinaryIO, path: Path) -> bytes:
+    with guard_reading(path):
+        return file.read(PIECE_BYTES)
+
+
+@contextmanager
+def _naming(where: str, first: int = 0) -> Iterator[None]:
+    """Names the byte that is not UTF-8; `first` is the place of what is decoded."""
     try:
-        return data.decode("utf-8")
+        yield
     except UnicodeDecodeError as error:
-        place = f"{path}, byte {first + error.start}"
+        found = repr(error.object[error.start : error.start + 4])
         raise _refuse(
-            "a text is not UTF-8", "UTF-8", repr(data[error.start : error.start + 4]), place
+            "a text is not UTF-8", "UTF-8", found, f"{where}, byte {first + error.start}"
         ) from error
 
 
-def _read_jsonl(path: Path, field: str) -> Iterator[Piece]:
-    with path.open("rb") as file:
+def _list_lines(path: Path, field: str) -> Iterator[TextDocument]:
+    with open_file(path) as file:
         number = 0
-        while line := file.readline(MAX_LINE_BYTES + 1):
+        while line := _read_line(file, path):
             number += 1
             where = f"{path}, line {number}"
-            if len(line) > MAX_LINE_BYTES:
-                raise _refuse("a line is too long", f"at most {MAX_LINE_BYTES} bytes", "more", where)
             if line.strip():
-                yield Piece(_read_field(line, field, where))
+                yield TextDocument(where, partial(_read_field, line, field, where))
+            while len(line) > MAX_LINE_BYTES:
+                line = _read_line(file, path)
 
 
-def _read_field(line: bytes, field: str, where: str) -> str:
+def _read_line(file: BinaryIO, path: Path) -> bytes:
+    with guard_reading(path):
+        return file.readline(MAX_LINE_BYTES + 1)
+
+
+def _read_field(line: bytes, field: str, where: str) -> Iterator[str]:
+    if len(line) > MAX_LINE_BYTES:
+        raise _refuse("a line is too long", f"at most {MAX_LINE_BYTES} bytes", "more", where)
     try:
         with _shallow():
             found: Any = json.loads(line)
@@ -129,7 +139,7 @@ def _read_field(line: bytes, field: str, where: str) -> str:
             "a line has no such text", f"a text in the field {field!r}", names, where, "Name it with --field."
         )
     # JSON can contain half of a UTF-16 pair alone, which is no character.
-    return text.encode("utf-8", "replace").decode("utf-8")
+    yield text.encode("utf-8", "replace").decode("utf-8").removeprefix(BYTE_ORDER_MARK)
 
 
 @contextmanager
@@ -144,23 +154,46 @@ def _shallow() -> Iterator[None]:
         sys.setrecursionlimit(limit)
 
 
-def _read_parquet(path: Path, column: str) -> Iterator[Piece]:
+def _list_rows(path: Path, column: str) -> Iterator[TextDocument]:
+    number = 0
+    for cells in _read_column(path, column):
+        for cell in cells:
+            number += 1
+            where = f"{path}, row {number}"
+            yield TextDocument(where, partial(_read_cell, cell, column, where))
+
+
+def _read_cell(cell: bytes | None, column: str, where: str) -> Iterator[str]:
+    if cell is None:
+        raise _refuse("a row has no text", f"a text in the column {column!r}", "null", where)
+    with _naming(where):
+        text = cell.decode()
+    yield text.removeprefix(BYTE_ORDER_MARK)
+
+
+def _read_column(path: Path, column: str) -> Iterator[list[bytes | None]]:
+    """Yields the cells of some rows, as bytes: Arrow does not check that strings are UTF-8."""
     parquet, arrow = (load_extra(name, f"{path.name} (Parquet)") for name in ("pyarrow.parquet", "pyarrow"))
-    try:
-        with parquet.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            if column not in names:
-                raise _refuse(
-                    "the file has no such column", f"the column {column!r}", ", ".join(names[:8]), str(path),
-                    "Name it with --column.",
-                )  # fmt: skip
-            kind = file.schema_arrow.field(column).type
-            if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
-                raise _refuse("a column holds no texts", "strings", str(kind), f"{path}, column {column}")
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[column]):
-                yield from (Piece(text) for text in batch.column(0).to_pylist() if text is not None)
-    except arrow.ArrowException as error:
-        raise _refuse("a file is no Parquet", "a Parquet file", str(error)[:200], str(path)) from error
+    with guard(partial(_refuse, "a file is no Parquet", "a Parquet file", where=str(path))):
+        file = parquet.ParquetFile(path)
+        schema = file.schema_arrow
+    with file:
+        if column not in schema.names:
+            raise _refuse(
+                "the file has no such column", f"the column {column!r}", ", ".join(schema.names[:8]),
+                str(path), "Name it with --column.",
+            )  # fmt: skip
+        kind = schema.field(column).type
+        if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
+            raise _refuse("a column holds no texts", "strings", str(kind), f"{path}, column {column}")
+        batches = file.iter_batches(batch_size=BATCH_ROWS, columns=[column])
+        while True:
+            with guard(partial(_refuse, "a Parquet file is broken", "a whole one", where=str(path))):
+                batch = next(batches, None)
+                cells = [] if batch is None else batch.column(0).cast(arrow.large_binary()).to_pylist()
+            if batch is None:
+                return
+            yield cells
 
 
 def _refuse(what: str, expected: str, actual: str, where: str, remedy: str = HINT) -> InvalidInput:

@@ -19,7 +19,13 @@ import numpy as np
 from touchstone.node.exports.model_note import BYTE_VOCABULARY, TOKENIZER_NAME
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.task_spec import count_token_bytes
-from touchstone.scripts.data.documents import JSONL, PARQUET
+from touchstone.scripts.data.file_kinds import (
+    HEAD_BYTES,
+    Kind,
+    find_compression,
+    find_other_kind,
+    get_kind_by_name,
+)
 
 TOKENS_NAME, NOTE_NAME = "tokens.bin", "dataset.json"
 FORMAT = 1
@@ -32,8 +38,8 @@ Hex = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{64})?\Z")]
 class DatasetNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of dataset.json. `token_count` is the number of tokens to train on. `root` is the root of
     the tree over tokens.bin, in hex. The other fields say how the dataset was made. `end_of_text` is the
-    token after each document, empty if there is none. `sources` are names of the files that were read, with
-    their sizes in bytes."""
+    token after each document, `begin_of_text` the one before it; both are empty if there is none. `sources`
+    are names of the files that were read, with their sizes in bytes."""
 
     format: int
     vocabulary_size: Annotated[int, msgspec.Meta(ge=2, le=1 << 32)]
@@ -49,6 +55,15 @@ class DatasetNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     column: str = ""
     heldout: float = 0.0
     made_with: str = ""
+    begin_of_text: str = ""
+
+
+def format_note(note: DatasetNote) -> bytes:
+    """Returns the text of dataset.json. Without a `begin_of_text` earlier versions read it too."""
+    content = msgspec.to_builtins(note)
+    if not note.begin_of_text:
+        del content["begin_of_text"]
+    return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
 
 
 @dataclass(frozen=True)
@@ -77,11 +92,11 @@ class PackedDataset:
 
 def open_dataset(path: Path) -> PackedDataset:
     """Opens a packed folder, or a raw file of one-byte tokens. Raises InvalidInput if it is neither, or a
-    file of the folder does not fit its note. Files of JSONL or Parquet are refused, because their bytes are
-    not meant as tokens. The root is not computed here."""
+    file of the folder does not fit its note. Files of JSONL or Parquet, and compressed ones, are refused,
+    because their bytes are not meant as tokens. The root is not computed here."""
     if path.is_file():
-        if path.suffix.lower() in (*JSONL, *PARQUET):
-            raise _refuse("a packed dataset", "texts, in a file of their own format", path)
+        if found := _find_format(path):
+            raise _refuse("a packed dataset", found, path)
         return PackedDataset(path, path.stat().st_size)
     note = read_note(path / NOTE_NAME)
     tokens, tokenizer = path / TOKENS_NAME, path / TOKENIZER_NAME
@@ -93,6 +108,15 @@ def open_dataset(path: Path) -> PackedDataset:
         if found != note.tokenizer_sha256:
             raise _refuse(f"SHA-256 {note.tokenizer_sha256}", found, tokenizer)
     return PackedDataset(tokens, size, note)
+
+
+def _find_format(path: Path) -> str:
+    """Returns the format of texts that the name or the first bytes of a file show; empty for raw tokens."""
+    if (kind := get_kind_by_name(path)) in (Kind.JSONL, Kind.PARQUET):
+        return f"a file named as {kind}"
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    return find_compression(head) or find_other_kind(head, None)
 
 
 def find_largest_token(dataset: PackedDataset) -> int:

@@ -8,8 +8,23 @@ from msgspec import Meta
 from touchstone.scripts.documents.document_fields import Account, Count, Document, Id, Root
 
 
+class PackedFileDocument(Document, frozen=True):
+    """A file that was packed, with what the dataset has of it."""
+
+    path: str
+    documents: Count
+    tokens: Count
+
+
+class LeftOutDocument(Document, frozen=True):
+    """A file of a folder that was not read, or a bad document, with its file and its line or row."""
+
+    path: str
+    reason: str
+
+
 class DataPackDocument(Document, frozen=True):
-    """A folder with a task's tokens."""
+    """A folder with a task's tokens, and the files that were read for it."""
 
     folder: str
     token_count: Count
@@ -18,6 +33,14 @@ class DataPackDocument(Document, frozen=True):
     vocabulary_size: Count
     token_bytes: Literal[1, 2, 4]
     root: Root
+    files: list[PackedFileDocument]
+    left_out: list[LeftOutDocument]
+    bad_documents: Count
+    first_bad: list[LeftOutDocument]
+    notices: list[str]
+    sampled_characters: Count
+    lost_share: Annotated[float, Meta(ge=0, le=1)]
+    unknown_share: Annotated[float, Meta(ge=0, le=1)]
 
 
 class ExportDocument(Document, frozen=True):

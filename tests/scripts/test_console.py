@@ -281,7 +281,8 @@ def test_commands_that_need_no_chain(
     assert run(capsys, "task example", "--out", example)["files"] == ["task.toml", "corpus.bin"]
     checked = run(capsys, "task check", "--config", example / "task.toml")
     assert checked["rounds"] == 4 and checked["weights_root"] == ""
-    packed = run(capsys, "data pack", example / "corpus.bin", "--out", tmp_path / "packed")
+    corpus, packed_folder = example / "corpus.bin", tmp_path / "packed"
+    packed = run(capsys, "data pack", corpus, "--as", "text", "--out", packed_folder)
     assert packed["folder"] == str(tmp_path / "packed") and packed["vocabulary_size"] == 256
     made = run(capsys, "task init", "--dataset", tmp_path / "packed", "--out", tmp_path / "task.toml")
     assert made["rounds"] == 4

@@ -15,7 +15,8 @@ from touchstone.protocol.compute.batches import dataset_root
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.scripts.data import data_pack, documents, tokenizing
 from touchstone.scripts.data.data_pack import PackPlan, pack
-from touchstone.scripts.data.documents import Fields, list_files, read_pieces
+from touchstone.scripts.data.documents import Fields, read_documents
+from touchstone.scripts.data.input_files import list_inputs
 from touchstone.scripts.data.packed_dataset import open_dataset
 from touchstone.scripts.data.tokenizing import read_tokenizer
 from touchstone.scripts.touchstone import main
@@ -41,6 +42,12 @@ def make_tokenizer(path: Path, size: int = 400) -> Path:
 def write_jsonl(path: Path, texts: list[str], field: str = "text") -> Path:
     path.write_text("".join(json.dumps({"id": 1, field: text}) + "\n" for text in texts))
     return path
+
+
+def read_all(path: Path, fields: Fields | None = None) -> list[str]:
+    """The texts of a file's documents."""
+    (file,) = list_inputs([path]).files
+    return ["".join(one.read()) for one in read_documents(file, fields or Fields())]
 
 
 def read_tokens(out: Path) -> list[int]:
@@ -89,16 +96,15 @@ def test_jsonl_with_a_tokenizer_comes_back_as_text(tmp_path: Path) -> None:
 def test_parquet_of_a_named_column(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    table = arrow.table({"body": ["one ", None, "two "], "n": [1, 2, 3]})
+    table = arrow.table({"body": ["one ", "two "], "n": [1, 2]})
     parquet.write_table(table, tmp_path / "d.parquet")
-    pieces = list(read_pieces(tmp_path / "d.parquet", Fields(column="body")))
-    assert [one.text for one in pieces] == ["one ", "two "]
+    assert read_all(tmp_path / "d.parquet", Fields(column="body")) == ["one ", "two "]
     for column, reason in (("text", "no such column"), ("n", "holds no texts")):
         with pytest.raises(InvalidInput, match=reason):
-            list(read_pieces(tmp_path / "d.parquet", Fields(column=column)))
+            read_all(tmp_path / "d.parquet", Fields(column=column))
     (tmp_path / "e.parquet").write_bytes(b"PAR1 no parquet PAR1")
     with pytest.raises(InvalidInput, match="no Parquet"):
-        list(read_pieces(tmp_path / "e.parquet", Fields()))
+        read_all(tmp_path / "e.parquet")
 
 
 def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +172,7 @@ def test_a_long_line_is_refused_before_it_is_in_memory(
     (tmp_path / "d.txt").write_text("x" * 200_000)
     for name in ("d.jsonl", "d.txt"):
         with pytest.raises(InvalidInput, match="too long"):
-            list(read_pieces(tmp_path / name, Fields()))
+            read_all(tmp_path / name)
 
 
 def test_a_killed_run_leaves_no_folder_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +207,10 @@ def test_files_of_a_folder_come_by_name_and_hidden_ones_stay(tmp_path: Path) -> 
     for name in ("b.txt", "a/c.jsonl", ".git/x", "a/.y"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    assert [str(one.relative_to(tmp_path)) for one in list_files([tmp_path])] == ["a/c.jsonl", "b.txt"]
+    assert [str(one.path.relative_to(tmp_path)) for one in list_inputs([tmp_path]).files] == [
+        "a/c.jsonl",
+        "b.txt",
+    ]
 
 
 @pytest.mark.parametrize("name", ["tokens.bin", "dataset.json", "tokenizer.json"])
