@@ -1,12 +1,15 @@
 """The commands about datasets."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from touchstone.scripts.command_line.command_run import Group
 from touchstone.scripts.command_line.option_types import PATH, Number
-from touchstone.scripts.documents.model_documents import DataPackDocument
+
+if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
+    from touchstone.scripts.documents.model_documents import DataPackDocument
 
 
 @click.group("data", cls=Group)
@@ -51,7 +54,7 @@ def pack(
     tokenizer: Path | None,
     end_of_text: str,
     heldout: float,
-) -> DataPackDocument:
+) -> "DataPackDocument":
     """Turn text files, JSONL or Parquet into a folder with the tokens of a task."""
     from touchstone.scripts.data.data_pack import PackPlan, pack_told
     from touchstone.scripts.data.documents import Fields

@@ -1,7 +1,7 @@
 """The commands about models: to export, measure and sample one, and to replay a part of its training."""
 
-import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,12 +9,14 @@ from touchstone.scripts.command_line.command_results import FaultFound
 from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH, Number
 from touchstone.scripts.command_line.shared_options import with_task, with_unlocked_home
-from touchstone.scripts.documents.model_documents import (
-    EvalDocument,
-    ExportDocument,
-    ReplayDocument,
-    SampleDocument,
-)
+
+if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
+    from touchstone.scripts.documents.model_documents import (
+        EvalDocument,
+        ExportDocument,
+        ReplayDocument,
+        SampleDocument,
+    )
 
 
 @click.command("eval", cls=Command, example="touchstone eval build/model --dataset corpus")
@@ -38,7 +40,7 @@ def evaluate(
     step: Path | None,
     home: Path,
     password_file: Path | None,
-) -> EvalDocument:
+) -> "EvalDocument":
     """Measure a model: loss and perplexity on held-out tokens or on a text."""
     from touchstone.scripts.models.model_measuring import MeasureChoice, measure_model
 
@@ -62,7 +64,7 @@ def evaluate(
 @click.option("--seed", type=NUMBER, default=0, help="the same seed writes the same text")
 def sample(
     model: Path, prompt: str, tokens: int, temperature: float, top_k: int, seed: int
-) -> SampleDocument:
+) -> "SampleDocument":
     """Let a model continue a text."""
     from touchstone.node.exports.model_use import Taste
     from touchstone.scripts.models.sampling import sample_text
@@ -78,8 +80,10 @@ def sample(
 @with_unlocked_home
 def replay(
     task: str, round: int, solver: str, segment: int, home: Path, password_file: Path | None
-) -> ReplayDocument | FaultFound:
+) -> "ReplayDocument | FaultFound":
     """Audit one segment of a claim without a seat; status 1 if its end lies beyond the limits."""
+    import asyncio
+
     from touchstone.scripts.command_line.console import Console
     from touchstone.scripts.home.node_config import open_config
     from touchstone.scripts.models.segment_replay import is_accepted, replay_segment
@@ -97,8 +101,10 @@ def replay(
 @with_unlocked_home
 def export(
     task: str, out: Path, tokenizer: Path | None, home: Path, password_file: Path | None
-) -> ExportDocument:
+) -> "ExportDocument":
     """Write the trained model as a folder that transformers loads."""
+    import asyncio
+
     from touchstone.scripts.command_line.console import Console
     from touchstone.scripts.home.node_config import open_config
     from touchstone.scripts.models.model_export import export_model

@@ -1,12 +1,15 @@
 """The commands about an account's money: raise a stake, leave a seat, withdraw credit."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.command_line.shared_options import with_task, with_unlocked_home, with_yes
-from touchstone.scripts.documents.stake_documents import LeaveDocument, StakeDocument, WithdrawDocument
+
+if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
+    from touchstone.scripts.documents.stake_documents import LeaveDocument, StakeDocument, WithdrawDocument
 
 
 @click.command("stake", cls=Command, example="touchstone stake 0x3fa9 100 --home ~/alice")
@@ -14,7 +17,7 @@ from touchstone.scripts.documents.stake_documents import LeaveDocument, StakeDoc
 @click.argument("amount", metavar="AMOUNT", help="whole tokens, decimals allowed")
 @with_yes
 @with_unlocked_home
-def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Path | None) -> StakeDocument:
+def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Path | None) -> "StakeDocument":
     """Add to the stake of a seat that this account has in a task."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.command_line.typed_amounts import parse_tokens
@@ -32,7 +35,7 @@ def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Pa
 @with_task
 @with_yes
 @with_unlocked_home
-def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> LeaveDocument:
+def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> "LeaveDocument":
     """Give up a seat; its stake becomes credit once nothing holds it."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.money import staking
@@ -52,7 +55,7 @@ def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) ->
     help="wait for the stakes of seats that have left, or whose task is over",
 )
 @with_unlocked_home
-def withdraw(is_waiting: bool, home: Path, password_file: Path | None) -> WithdrawDocument:
+def withdraw(is_waiting: bool, home: Path, password_file: Path | None) -> "WithdrawDocument":
     """Take out all credit (pay, stakes that were given back, bonds, escrow), paying out own seats first."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.money import withdrawal

@@ -1,6 +1,5 @@
 """The commands that run a test network, and the explorer of a chain."""
 
-import asyncio
 from pathlib import Path
 
 import click
@@ -30,6 +29,8 @@ def devnet(
     output: JsonOutput, port: int, out: Path | None, fund: tuple[str, ...], parties: int, no_skip: bool
 ) -> None:
     """Run a test network: Anvil, the contracts, money from a faucet, a clock that skips idle time."""
+    import asyncio
+
     from touchstone.scripts.network.devnet import DevnetOptions
     from touchstone.scripts.network.devnet_clock import NEVER
     from touchstone.scripts.network.devnet_service import serve_devnet
@@ -68,6 +69,8 @@ def explorer(
     private_peers: bool,
 ) -> None:
     """Serve a web page of what the chain tells and nodes report: tasks, rounds, losses, disputes."""
+    import asyncio
+
     from touchstone.protocol.adapters.chain.deployment import read_game_deployment
     from touchstone.scripts.network.explorer_service import choose_asked, serve_explorer
 

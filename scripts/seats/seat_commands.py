@@ -1,6 +1,6 @@
 """The commands that take a seat in a task and run its node."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,9 @@ from touchstone.scripts.command_line.shared_options import (
     with_unlocked_home,
     with_yes,
 )
-from touchstone.scripts.documents.document_fields import Document
+
+if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
+    from touchstone.scripts.documents.document_fields import Document
 
 with_stake = click.option(
     "--stake", metavar="AMOUNT", help="whole tokens to stake; left out: what the task asks for"
@@ -48,7 +50,7 @@ def with_seat(function: Function) -> Function:
 @with_seat
 @with_logs
 @with_unlocked_home
-def solve(**options: Any) -> Document:
+def solve(**options: Any) -> "Document":
     """Train in every round of a task, claim the results, answer disputes."""
     return _run(SeatRole.SOLVER, options)
 
@@ -58,7 +60,7 @@ def solve(**options: Any) -> Document:
 @with_executor
 @with_logs
 @with_unlocked_home
-def verify(**options: Any) -> Document:
+def verify(**options: Any) -> "Document":
     """Replay drawn segments of a task blind and vote."""
     return _run(SeatRole.VERIFIER, options)
 
@@ -68,12 +70,12 @@ def verify(**options: Any) -> Document:
 @with_executor
 @with_logs
 @with_unlocked_home
-def watch(**options: Any) -> Document:
+def watch(**options: Any) -> "Document":
     """Audit a task late, check its roots, dispute what is wrong."""
     return _run(SeatRole.WHISTLEBLOWER, options)
 
 
-def _run(role: SeatRole, options: dict[str, Any]) -> Document:
+def _run(role: SeatRole, options: dict[str, Any]) -> "Document":
     from touchstone.scripts.home.home_lock import require_free_home
 
     require_free_home(options["home"])  # Check before PyTorch is loaded.

@@ -1,8 +1,7 @@
 """The commands about tasks: to write, check, record, post, halt and close one."""
 
-import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,14 +17,16 @@ from touchstone.scripts.command_line.shared_options import (
     with_unlocked_home,
     with_yes,
 )
-from touchstone.scripts.documents.posting_documents import (
-    HaltDocument,
-    TaskCheckDocument,
-    TaskCloseDocument,
-    TaskExampleDocument,
-    TaskInitDocument,
-    TaskRecordDocument,
-)
+
+if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
+    from touchstone.scripts.documents.posting_documents import (
+        HaltDocument,
+        TaskCheckDocument,
+        TaskCloseDocument,
+        TaskExampleDocument,
+        TaskInitDocument,
+        TaskRecordDocument,
+    )
 
 
 @click.group("task", cls=Group)
@@ -48,7 +49,7 @@ def task() -> None:
 @click.option("--pay", help="pay of a solver's round, in whole tokens; 10 if not said")
 @click.option("--preset", help="block time of the chain: 12s, 2s or local; local if not said")
 @click.option("--out", type=PATH, default="task.toml", help="file to write")
-def init_task(out: Path, step: Path | None, **given: str | None) -> TaskInitDocument:
+def init_task(out: Path, step: Path | None, **given: str | None) -> "TaskInitDocument":
     """Write a commented task file from a few answers; each question has an option."""
     from touchstone.scripts.tasks.task_init import ask_task
 
@@ -62,7 +63,7 @@ def init_task(out: Path, step: Path | None, **given: str | None) -> TaskInitDocu
     type=PRESETS,
     help="preset of the chain that the task is for; left out: the one in the file",
 )
-def check(config: Path, preset: str | None) -> TaskCheckDocument:
+def check(config: Path, preset: str | None) -> "TaskCheckDocument":
     """Say whether a task file can be posted, and why its amounts are what they are."""
     from touchstone.scripts.tasks.task_check import check_task
 
@@ -82,6 +83,8 @@ def check(config: Path, preset: str | None) -> TaskCheckDocument:
 @click.pass_obj
 def create(output: JsonOutput, config: Path, is_agreed: bool, home: Path, password_file: Path | None) -> None:
     """Post a task with its escrow and serve its dataset until it is closed."""
+    import asyncio
+
     from touchstone.scripts.home.home_lock import require_free_home
 
     require_free_home(home)  # Check before PyTorch is loaded.
@@ -97,7 +100,7 @@ def create(output: JsonOutput, config: Path, is_agreed: bool, home: Path, passwo
 
 @task.command("example", example="touchstone task example --out example")
 @click.option("--out", type=PATH, default="example", help="folder for task.toml and corpus.bin")
-def example(out: Path) -> TaskExampleDocument:
+def example(out: Path) -> "TaskExampleDocument":
     """Write a task file to begin with, and a small corpus for it."""
     from touchstone.scripts.tasks.task_example import write_example
 
@@ -149,7 +152,7 @@ def example(out: Path) -> TaskExampleDocument:
     metavar="NAMES",
     help="layers with adapters, as q_proj,v_proj; left out: all linear layers but the last",
 )
-def record(**options: Any) -> TaskRecordDocument:
+def record(**options: Any) -> "TaskRecordDocument":
     """Record a training step of a model of Hugging Face, for a task file to name."""
     from touchstone.scripts.tasks.recording import RecordedChoice, record_model
 
@@ -159,7 +162,7 @@ def record(**options: Any) -> TaskRecordDocument:
 @task.command("close", example="touchstone task close 0x3fa9 --home ~/submitter")
 @with_task
 @with_unlocked_home
-def close(task: str, home: Path, password_file: Path | None) -> TaskCloseDocument:
+def close(task: str, home: Path, password_file: Path | None) -> "TaskCloseDocument":
     """Pay out all seats of a task that is over, and close it; the rest of its escrow becomes credit."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.tasks.task_ending import close_task
@@ -171,7 +174,7 @@ def close(task: str, home: Path, password_file: Path | None) -> TaskCloseDocumen
 @with_task
 @with_yes
 @with_unlocked_home
-def halt(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> HaltDocument:
+def halt(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> "HaltDocument":
     """End an own task: the round that runs is finished, none follows."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.tasks.task_ending import halt_task
