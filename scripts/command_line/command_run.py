@@ -16,6 +16,8 @@ from touchstone.scripts.command_line.command_errors import (
     is_of_disk,
     render_error,
 )
+from touchstone.scripts.command_line.command_guesses import UnknownCommand, explain_unknown
+from touchstone.scripts.command_line.command_names import ALIASES, SECTIONS
 from touchstone.scripts.command_line.command_results import FaultFound, JsonOutput, open_output
 from touchstone.scripts.command_line.log_lines import open_logs
 
@@ -59,6 +61,8 @@ class Command(click.Command):
                 return _fail(error, status, output, is_debug=is_debug)
             except KeyboardInterrupt:
                 return _fail(STOPPED, ExitCode.INTERRUPTED, output, is_debug=is_debug)
+            except click.UsageError:
+                raise
             except Exception as error:
                 if isinstance(error, OSError) and is_of_disk(error):
                     return _fail(explain_disk(error), ExitCode.REFUSED, output, is_debug=is_debug)
@@ -73,6 +77,48 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Returns the names of the commands."""
         return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Returns the name of the typed command, the command, and the words after it. Raises UnknownCommand,
+        which says what is meant."""
+        name = args[0]
+        if name in self.commands or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        before = ctx.command_path.partition(" ")[2]
+        raise UnknownCommand(explain_unknown(args, self.commands, before), ctx)
+
+
+class RootGroup(Group):
+    """The command `touchstone`: the help has headings, and some commands have a second name."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Does the same as that of a group. A second name is told as one on standard error."""
+        name = args[0]
+        if name in ALIASES and name not in self.commands and not ctx.resilient_parsing:
+            known, note = ALIASES[name]
+            more = f". {note}" if note else ""
+            print(f"touchstone {name} is touchstone {known}{more}", file=sys.stderr)
+            args = [known, *args[1:]]
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the commands under their headings. Without one they come last."""
+        listed = {name for names in SECTIONS.values() for name in names}
+        other = tuple(name for name in self.commands if name not in listed)
+        longest = max(map(len, self.commands))
+        for heading, names in {**SECTIONS, "Other": other}.items():
+            rows = [
+                (name.ljust(longest), self.commands[name].get_short_help_str(formatter.width))
+                for name in names
+                if name in self.commands
+            ]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
 
 def _fail(error: TouchstoneError, status: ExitCode, output: JsonOutput, *, is_debug: bool) -> int:

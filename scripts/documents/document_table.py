@@ -12,7 +12,9 @@ from touchstone.scripts.documents.home_documents import (
     DoctorDocument,
     ErrorDocument,
     ExplorerDocument,
+    HelpDocument,
     InitDocument,
+    VersionDocument,
 )
 from touchstone.scripts.documents.model_documents import (
     CalibrateDocument,
@@ -57,6 +59,7 @@ DOCUMENTS: Mapping[str, type[Document]] = {
     "eval": EvalDocument,
     "explorer": ExplorerDocument,
     "export": ExportDocument,
+    "help": HelpDocument,
     "init": InitDocument,
     "leave": LeaveDocument,
     "policy": PolicyDocument,
@@ -78,6 +81,7 @@ DOCUMENTS: Mapping[str, type[Document]] = {
     "task init": TaskInitDocument,
     "task record": TaskRecordDocument,
     "verify": VerifyDocument,
+    "version": VersionDocument,
     "watch": WatchDocument,
     "withdraw": WithdrawDocument,
 }

@@ -65,6 +65,20 @@ class CompletionDocument(Document, frozen=True):
     script: str
 
 
+class HelpDocument(Document, frozen=True):
+    """The help of a command."""
+
+    command: str
+    text: str
+
+
+class VersionDocument(Document, frozen=True):
+    """The installed version of Touchstone, and of the protocol that the version speaks."""
+
+    version: str
+    protocol: Count
+
+
 class DevnetDocument(Document, frozen=True):
     """A test network, written once it is up."""
 
