@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Start": ("devnet", "init", "doctor"),
-    "Work": ("solve", "verify", "watch", "leave"),
+    "Work": ("tasks", "solve", "verify", "watch", "leave"),
     "Money": ("stake", "withdraw", "shares"),
     "Have a model trained": ("data", "task", "export", "eval", "sample"),
     "Look": ("status", "explorer"),
@@ -63,7 +63,7 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
     ),
     "Whether peers reach this node: touchstone doctor": ("peers", "ping", "net", "network", "test"),
     "What a node says of itself, and all tasks: touchstone status": (
-        "top", "ps", "info", "show", "monitor", "list", "ls", "health", "metrics", "node status",
+        "top", "ps", "info", "show", "monitor", "health", "metrics", "node status",
     ),
     "Rounds of a task, and what each gave and took: touchstone status TASK": (
         "history", "rounds", "round", "task status", "task show", "task info", "task rounds", "task get",
@@ -72,7 +72,9 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
     "git pull and ./dev setup install an update. The version that is installed: touchstone version": (
         "update", "upgrade", "install",
     ),
-    "All tasks of the deployment: touchstone status": ("task list", "task ls", "jobs"),
+    "All tasks of the deployment: touchstone tasks": (
+        "jobs", "list", "ls", "offers", "market", "task list", "task ls", "task search", "task find",
+    ),
     "Post a task: touchstone task create": (
         "post", "submit", "create", "upload", "task post", "task submit", "task new", "task publish",
         "task deploy",

@@ -9,6 +9,7 @@ from touchstone.scripts.command_line.log_lines import LEVELS
 from touchstone.scripts.command_line.option_types import PATH
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+DEFAULT_HOME = "~/.touchstone"
 HOME_HELP = "folder of key, certificate, journal and blobs"
 TASK_HELP = "id of a task, or the first digits of it, as `touchstone status` shows it"
 PRESETS = click.Choice(("12s", "2s", "local"))
@@ -19,7 +20,7 @@ with_home = click.option(
     type=PATH,
     envvar="TOUCHSTONE_HOME",
     show_envvar=True,
-    default="~/.touchstone",
+    default=DEFAULT_HOME,
     help=HOME_HELP,
 )
 with_password = click.option("--password-file", type=PATH, help="file with the password of the keystore")

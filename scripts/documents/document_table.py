@@ -25,6 +25,7 @@ from touchstone.scripts.documents.model_documents import (
     ReplayDocument,
     SampleDocument,
 )
+from touchstone.scripts.documents.offer_documents import TasksDocument
 from touchstone.scripts.documents.overview_documents import StatusDocument
 from touchstone.scripts.documents.posting_documents import (
     HaltDocument,
@@ -80,6 +81,7 @@ DOCUMENTS: Mapping[str, type[Document]] = {
     "task halt": HaltDocument,
     "task init": TaskInitDocument,
     "task record": TaskRecordDocument,
+    "tasks": TasksDocument,
     "verify": VerifyDocument,
     "version": VersionDocument,
     "watch": WatchDocument,

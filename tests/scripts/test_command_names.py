@@ -28,7 +28,7 @@ def exists(words: str) -> bool:
 
 
 GUESSED = (
-    "balance", "wallet", "account", "config", "logs", "join", "run", "start", "download", "unstake",
+    "balance", "tasks", "wallet", "account", "config", "logs", "join", "run", "start", "download", "unstake",
     "claim", "dispute", "challenge", "audit", "earnings", "rewards", "help", "version", "login", "faucet",
     "peers", "top", "history", "update", "address", "rounds", "generate", "chat", "task list", "task status",
     "task show", "task post", "task cancel", "data list", "data tokenize", "shares balance",

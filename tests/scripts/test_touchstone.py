@@ -59,6 +59,7 @@ WANTED = {
     "doctor",
     "completion",
     "help",
+    "tasks",
     "version",
 }
 
@@ -141,6 +142,7 @@ def test_what_needs_neither_tensors_nor_a_chain_waits_for_none(words: str) -> No
         "tasks.terms_checks",
         "calibration.limit_policy",
         "status.status_report",
+        "status.offer_tables",
     ],
 )
 def test_commands_that_only_ask_the_chain_do_not_wait_for_torch(module: str) -> None:
