@@ -38,10 +38,16 @@ with_executor = click.option(
     help="what runs replays: process, or ray (an extra); left out: as config.toml says",
 )
 
+with_why = click.option(
+    "--why", "is_explained", is_flag=True, help="show the rule behind each amount of the task"
+)
+
 
 def with_seat(function: Function) -> Function:
     """Adds the options of a seat of any role."""
-    for option in reversed((with_task, with_stake, with_weights, with_when_idle, with_nice, with_yes)):
+    for option in reversed(
+        (with_task, with_stake, with_weights, with_when_idle, with_nice, with_why, with_yes)
+    ):
         function = option(function)
     return function
 

@@ -72,6 +72,7 @@ class SeatChoice:
     nice: int | None = None
     executor: str | None = None
     is_agreed: bool = False
+    is_explained: bool = False
 
 
 def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
@@ -86,7 +87,7 @@ def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
     lower_priority(home.nice or (LOWEST_NICE if home.when_idle else 0))
     config = replace(open_config(wanted.home, wanted.password_file, console), use=use, **executor)
     stake_wei = parse_tokens(wanted.stake) if wanted.stake else 0
-    offer = Offer(role, stake_wei, wanted.is_agreed, wanted.weights)
+    offer = Offer(role, stake_wei, wanted.is_agreed, wanted.weights, wanted.is_explained)
     return asyncio.run(play_role(config, home, wanted.task, offer, console))
 
 

@@ -102,9 +102,7 @@ def _make_seat_table(seats: Sequence[SeatOffer]) -> Table:
     for seat in seats:
         pay = _show_amount(round(int(seat.pay_wei) * seat.per_round))
         pay = pay if seat.paid_for == "claim" else f"about {pay}"
-        table.add_row(
-            seat.role, pay, _show_amount(int(seat.locks_wei)), str(seat.taken), str(seat.free)
-        )
+        table.add_row(seat.role, pay, _show_amount(int(seat.locks_wei)), str(seat.taken), str(seat.free))
     return table
 
 
