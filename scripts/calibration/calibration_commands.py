@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from touchstone.scripts.command_line.command_run import Command
-from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH
+from touchstone.scripts.command_line.option_types import COUNT, FILE, NUMBER, PATH
 from touchstone.scripts.command_line.shared_options import with_unlocked_home
 
 if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
@@ -36,7 +36,7 @@ def calibrate(
 @click.command("policy", cls=Command, example="touchstone policy alice.json bob.json carol.json")
 @click.argument(
     "profiles",
-    type=PATH,
+    type=FILE,
     nargs=-1,
     required=True,
     metavar="PROFILES...",

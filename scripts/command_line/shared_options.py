@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from touchstone.scripts.command_line.log_lines import LEVELS
-from touchstone.scripts.command_line.option_types import PATH
+from touchstone.scripts.command_line.option_types import FILE, PATH, URL
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 DEFAULT_HOME = "~/.touchstone"
@@ -23,14 +23,14 @@ with_home = click.option(
     default=DEFAULT_HOME,
     help=HOME_HELP,
 )
-with_password = click.option("--password-file", type=PATH, help="file with the password of the keystore")
+with_password = click.option("--password-file", type=FILE, help="file with the password of the keystore")
 with_task = click.argument("task", metavar="TASK", help=TASK_HELP)
 with_yes = click.option("--yes", "is_agreed", is_flag=True, help="do it without asking")
 with_rpc_url = click.option(
-    "--rpc-url", default="http://127.0.0.1:8545", help="JSON-RPC endpoint of the chain"
+    "--rpc-url", type=URL, default="http://127.0.0.1:8545", help="JSON-RPC endpoint of the chain"
 )
 with_deployment = click.option(
-    "--deployment", type=PATH, default="deployments/31337.json", help="file with the contracts' addresses"
+    "--deployment", type=FILE, default="deployments/31337.json", help="file with the contracts' addresses"
 )
 
 

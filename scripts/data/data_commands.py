@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from touchstone.scripts.command_line.command_run import Group
-from touchstone.scripts.command_line.option_types import PATH, Number
+from touchstone.scripts.command_line.option_types import FILE_OR_FOLDER, PATH, Number
 
 if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
     from touchstone.scripts.documents.model_documents import DataPackDocument
@@ -23,7 +23,7 @@ def data() -> None:
 )
 @click.argument(
     "inputs",
-    type=PATH,
+    type=FILE_OR_FOLDER,
     nargs=-1,
     required=True,
     metavar="INPUTS...",
@@ -34,7 +34,7 @@ def data() -> None:
 @click.option("--column", default="text", help="column of Parquet that is the text")
 @click.option(
     "--tokenizer",
-    type=PATH,
+    type=FILE_OR_FOLDER,
     help="tokenizer.json of Hugging Face, or a folder with it; left out: bytes are tokens",
 )
 @click.option(

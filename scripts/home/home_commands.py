@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from touchstone.scripts.command_line.command_run import Command
-from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH, PORT
+from touchstone.scripts.command_line.option_types import COUNT, FILE, NUMBER, PORT
 from touchstone.scripts.command_line.shared_options import (
     PRESETS,
     with_deployment,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
 @with_password
 @click.option(
     "--import-key",
-    type=PATH,
+    type=FILE,
     metavar="FILE",
     help="file of mode 0600 with the key to use: a keystore, or 64 hexadecimal digits; left out: a new key",
 )

@@ -7,7 +7,15 @@ import click
 
 from touchstone.scripts.command_line.command_results import FaultFound
 from touchstone.scripts.command_line.command_run import Command
-from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH, Number
+from touchstone.scripts.command_line.option_types import (
+    COUNT,
+    FILE,
+    FILE_OR_FOLDER,
+    FOLDER,
+    NUMBER,
+    PATH,
+    Number,
+)
 from touchstone.scripts.command_line.shared_options import with_task, with_unlocked_home
 
 if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
@@ -25,11 +33,11 @@ if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
     metavar="MODEL",
     help="folder of an exported model or of one of Hugging Face; or the id of a task, for its newest",
 )
-@click.option("--dataset", type=PATH, help="packed folder whose held-out tokens measure")
-@click.option("--text", type=PATH, help="text file that measures instead")
+@click.option("--dataset", type=FILE_OR_FOLDER, help="packed folder whose held-out tokens measure")
+@click.option("--text", type=FILE, help="text file that measures instead")
 @click.option("--tokens", type=COUNT, default=100_000, help="tokens to measure on, at most")
 @click.option(
-    "--step", type=PATH, help="folder of the recorded step, for the export of a module of one's own"
+    "--step", type=FOLDER, help="folder of the recorded step, for the export of a module of one's own"
 )
 @with_unlocked_home
 def evaluate(
@@ -53,7 +61,7 @@ def evaluate(
     example="touchstone sample build/model --prompt Once --tokens 100 --temperature 0.8 --top-k 40",
 )
 @click.argument(
-    "model", type=PATH, metavar="FOLDER", help="folder of an exported model, or of one of Hugging Face"
+    "model", type=FOLDER, metavar="FOLDER", help="folder of an exported model, or of one of Hugging Face"
 )
 @click.option("--prompt", required=True, help="text that the model continues")
 @click.option("--tokens", type=COUNT, default=100, help="tokens to write")
@@ -97,7 +105,7 @@ def replay(
 @click.command("export", cls=Command, example="touchstone export 0x3fa9 --out build/model --home ~/alice")
 @with_task
 @click.option("--out", type=PATH, required=True, help="folder to write")
-@click.option("--tokenizer", type=PATH, help="the task's tokenizer.json, or a folder with it")
+@click.option("--tokenizer", type=FILE_OR_FOLDER, help="the task's tokenizer.json, or a folder with it")
 @with_unlocked_home
 def export(
     task: str, out: Path, tokenizer: Path | None, home: Path, password_file: Path | None

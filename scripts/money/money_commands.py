@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from touchstone.scripts.command_line.command_run import Command
+from touchstone.scripts.command_line.option_types import AMOUNT
 from touchstone.scripts.command_line.shared_options import with_task, with_unlocked_home, with_yes
 
 if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
@@ -14,20 +15,20 @@ if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
 
 @click.command("stake", cls=Command, example="touchstone stake 0x3fa9 100 --home ~/alice")
 @with_task
-@click.argument("amount", metavar="AMOUNT", help="whole tokens, decimals allowed")
+@click.argument("amount_wei", type=AMOUNT, metavar="AMOUNT", help="whole tokens, decimals allowed")
 @with_yes
 @with_unlocked_home
-def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Path | None) -> "StakeDocument":
+def stake(
+    task: str, amount_wei: int, is_agreed: bool, home: Path, password_file: Path | None
+) -> "StakeDocument":
     """Add to the stake of a seat that this account has in a task."""
     from touchstone.scripts.account.sending import run_with_chain
-    from touchstone.scripts.command_line.typed_amounts import parse_tokens
     from touchstone.scripts.money.staking import add_stake
 
-    wei = parse_tokens(amount)
     return run_with_chain(
         home,
         password_file,
-        lambda chain, console: add_stake(chain, task, wei, console, is_agreed=is_agreed),
+        lambda chain, console: add_stake(chain, task, amount_wei, console, is_agreed=is_agreed),
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from touchstone.scripts.command_line.command_run import Group
+from touchstone.scripts.command_line.option_types import AMOUNT
 from touchstone.scripts.command_line.shared_options import with_task, with_unlocked_home
 
 if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
@@ -35,16 +36,16 @@ def show(task: str, home: Path, password_file: Path | None) -> "SharesDocument":
 
 @shares.command("pay", example="touchstone shares pay 0x3fa9 250 --home ~/alice")
 @with_task
-@click.argument("amount", metavar="AMOUNT", help="whole tokens")
+@click.argument("amount_wei", type=AMOUNT, metavar="AMOUNT", help="whole tokens")
 @with_unlocked_home
-def pay(task: str, amount: str, home: Path, password_file: Path | None) -> "SharesPayDocument":
+def pay(task: str, amount_wei: int, home: Path, password_file: Path | None) -> "SharesPayDocument":
     """Pay revenue for all who hold shares of a task now."""
     from touchstone.scripts.account.sending import run_with_chain
-    from touchstone.scripts.command_line.typed_amounts import parse_tokens
     from touchstone.scripts.money.task_shares import pay_revenue
 
-    wei = parse_tokens(amount)
-    return run_with_chain(home, password_file, lambda chain, console: pay_revenue(chain, task, wei, console))
+    return run_with_chain(
+        home, password_file, lambda chain, console: pay_revenue(chain, task, amount_wei, console)
+    )
 
 
 @shares.command("claim", example="touchstone shares claim 0x3fa9 --home ~/alice")

@@ -6,16 +6,14 @@ import click
 
 from touchstone.scripts.command_line.command_results import JsonOutput
 from touchstone.scripts.command_line.command_run import Command
-from touchstone.scripts.command_line.option_types import COUNT, PATH, PORT
+from touchstone.scripts.command_line.option_types import ADDRESS, COUNT, PATH, PORT
 from touchstone.scripts.command_line.shared_options import with_deployment, with_logs, with_rpc_url
 
 
 @click.command("devnet", cls=Command, example="touchstone devnet --port 8545 --parties 9")
 @click.option("--port", type=PORT, default=0, help="port of the JSON-RPC endpoint; 0 takes a free one")
 @click.option("--out", type=PATH, help="deployment file to write")
-@click.option(
-    "--fund", multiple=True, metavar="ADDRESS", help="address to give coin and tokens (may be repeated)"
-)
+@click.option("--fund", type=ADDRESS, multiple=True, help="address to give coin and tokens (may be repeated)")
 @click.option(
     "--parties",
     type=COUNT,

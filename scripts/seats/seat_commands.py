@@ -6,7 +6,7 @@ import click
 
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.scripts.command_line.command_run import Command
-from touchstone.scripts.command_line.option_types import PATH, Number
+from touchstone.scripts.command_line.option_types import AMOUNT, FOLDER, Number
 from touchstone.scripts.command_line.shared_options import (
     Function,
     with_logs,
@@ -19,10 +19,10 @@ if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
     from touchstone.scripts.documents.document_fields import Document
 
 with_stake = click.option(
-    "--stake", metavar="AMOUNT", help="whole tokens to stake; left out: what the task asks for"
+    "--stake", "stake_wei", type=AMOUNT, help="whole tokens to stake; left out: what the task asks for"
 )
 with_weights = click.option(
-    "--weights", type=PATH, help="a folder with the task's starting weights, so that none are fetched"
+    "--weights", type=FOLDER, help="a folder with the task's starting weights, so that none are fetched"
 )
 with_when_idle = click.option(
     "--when-idle",

@@ -33,7 +33,6 @@ from touchstone.scripts.account.task_words import describe_solver
 from touchstone.scripts.command_line.command_errors import NotNeeded
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.command_line.progress import show_progress, with_company
-from touchstone.scripts.command_line.typed_amounts import parse_tokens
 from touchstone.scripts.documents.document_fields import Document, format_id
 from touchstone.scripts.documents.stake_documents import SolveDocument, VerifyDocument, WatchDocument
 from touchstone.scripts.home.home_config import HomeConfig, open_use, read_home
@@ -66,7 +65,7 @@ class SeatChoice:
     task: str
     home: Path
     password_file: Path | None = None
-    stake: str | None = None
+    stake_wei: int | None = None
     weights: Path | None = None
     when_idle: bool = False
     nice: int | None = None
@@ -86,8 +85,7 @@ def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
     use = open_use(home, executor["executor"]) if home.when_idle else None
     lower_priority(home.nice or (LOWEST_NICE if home.when_idle else 0))
     config = replace(open_config(wanted.home, wanted.password_file, console), use=use, **executor)
-    stake_wei = parse_tokens(wanted.stake) if wanted.stake else 0
-    offer = Offer(role, stake_wei, wanted.is_agreed, wanted.weights, wanted.is_explained)
+    offer = Offer(role, wanted.stake_wei or 0, wanted.is_agreed, wanted.weights, wanted.is_explained)
     return asyncio.run(play_role(config, home, wanted.task, offer, console))
 
 

@@ -9,7 +9,7 @@ from touchstone.protocol.spec.params import FORMAT_ALIASES, OFFERED_FORMATS
 from touchstone.protocol.spec.program import CHUNK_TERMS
 from touchstone.scripts.command_line.command_results import JsonOutput
 from touchstone.scripts.command_line.command_run import Group
-from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH
+from touchstone.scripts.command_line.option_types import COUNT, FILE, FILE_OR_FOLDER, FOLDER, NUMBER, PATH
 from touchstone.scripts.command_line.shared_options import (
     PRESETS,
     with_logs,
@@ -41,7 +41,7 @@ def task() -> None:
 @click.option("--size", help="tiny, small, medium or large; small if not said")
 @click.option(
     "--step",
-    type=PATH,
+    type=FOLDER,
     metavar="FOLDER",
     help="folder of a recorded step (touchstone task record), instead of --size",
 )
@@ -57,7 +57,7 @@ def init_task(out: Path, step: Path | None, **given: str | None) -> "TaskInitDoc
 
 
 @task.command("check", example="touchstone task check --config task.toml")
-@click.option("--config", type=PATH, required=True, help="task file (TOML)")
+@click.option("--config", type=FILE, required=True, help="task file (TOML)")
 @click.option(
     "--preset",
     type=PRESETS,
@@ -73,7 +73,7 @@ def check(config: Path, preset: str | None) -> "TaskCheckDocument":
 @task.command("create", example="touchstone task create --config task.toml --home ~/submitter")
 @click.option(
     "--config",
-    type=PATH,
+    type=FILE,
     required=True,
     help="task file (TOML): dataset, model, schedule, windows, amounts",
 )
@@ -112,7 +112,7 @@ def example(out: Path) -> "TaskExampleDocument":
     example="touchstone task record folder --out build/step --weights --sequences 8 --tokens 512 "
     "--format exact",
 )
-@click.argument("model", type=PATH, metavar="MODEL", help="folder of a model, or its config.json")
+@click.argument("model", type=FILE_OR_FOLDER, metavar="MODEL", help="folder of a model, or its config.json")
 @click.option("--out", type=PATH, required=True, help="folder to write")
 @click.option("--weights", is_flag=True, help="begin with the weights of the folder")
 @click.option("--seed", type=NUMBER, default=0, help="seed of new weights")

@@ -83,7 +83,9 @@ def test_an_older_journal_is_refused_before_any_question(
         one.unlink()
 
 
-@pytest.mark.parametrize("words", ["solve 0x3fa9", "verify 0x3fa9", "watch 0x3fa9", "task create --config x"])
+@pytest.mark.parametrize(
+    "words", ["solve 0x3fa9", "verify 0x3fa9", "watch 0x3fa9", "task create --config dev"]
+)
 def test_a_second_node_of_a_home_is_refused_at_once_with_the_process_of_the_first(
     tmp_path: Path, words: str
 ) -> None:

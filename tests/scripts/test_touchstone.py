@@ -173,7 +173,7 @@ def test_a_number_that_can_be_none_is_refused_by_name(words: str, name: str, val
     assert f"got {shown!r}" in said and f"touchstone {words} --help" in advice
 
 
-@pytest.mark.parametrize("words", ["eval model --text words.txt", "sample model --prompt x"])
+@pytest.mark.parametrize("words", ["eval model", "sample . --prompt x"])
 def test_what_would_read_or_write_nothing_is_refused_before_anything_is_loaded(words: str) -> None:
     status, _, err = run(*words.split(), "--tokens", "0")
     assert status == 2 and "'--tokens': expected a whole number from 1 to" in err
@@ -216,8 +216,22 @@ def tell_default(option: click.Parameter) -> str:
     return f"default: {option.default}" if has_one else ""
 
 
+NAMED = ("task.toml", "texts.jsonl", "tokenizer.json", "alice.json", "bob.json", "carol.json")
+"""Files of the examples; their folders are below."""
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the files and folders that the examples of the help name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("deployments", "build/model", "corpus", "folder"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in (*NAMED, "deployments/31337.json"):
+        (tmp_path / name).write_text("")
+
+
 @pytest.mark.parametrize("words", COMMANDS)
-def test_help_shows_an_example_that_parses(words: str) -> None:
+def test_help_shows_an_example_that_parses(words: str, workplace: None) -> None:
     status, out, _ = run(*words.split(), "--help")
     command, told = COMMANDS[words], " ".join(out.split())
     assert status == 0 and command.example in out
