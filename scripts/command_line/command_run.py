@@ -25,6 +25,9 @@ STOPPED = EnvironmentFault(
     what="stopped", expected="the end of the command", actual="an interrupt", remedy="Run it again."
 )
 
+MAX_SHORT_HELP = 1000
+"""The help wraps what it says of a command, and cuts nothing off."""
+
 
 class Command(click.Command):
     """A command of touchstone, with an example under its help. Its function returns the document of the
@@ -112,7 +115,7 @@ class RootGroup(Group):
         longest = max(map(len, self.commands))
         for heading, names in {**SECTIONS, "Other": other}.items():
             rows = [
-                (name.ljust(longest), self.commands[name].get_short_help_str(formatter.width))
+                (name.ljust(longest), self.commands[name].get_short_help_str(MAX_SHORT_HELP))
                 for name in names
                 if name in self.commands
             ]

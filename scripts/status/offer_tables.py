@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.table import Table
-
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.adapters.chain.deployment import GameDeployment, read_game_deployment
 from touchstone.protocol.adapters.chain.pace import Pace, read_pace, show_duration
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.scripts.account.task_names import DIGITS, read_state
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.fitting_table import FittingTable
 from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.documents.offer_documents import SeatOffer, TaskOffer, TasksDocument
 from touchstone.scripts.documents.overview_documents import RefusedTask
@@ -97,8 +96,8 @@ def _show_blocks(blocks: int, pace: Pace) -> str:
     return f"{blocks:,} blocks{time}"
 
 
-def _make_seat_table(seats: Sequence[SeatOffer]) -> Table:
-    table = Table("role", "pays a round", "locks", "taken", "free", box=None, padding=(0, 2, 0, 0))
+def _make_seat_table(seats: Sequence[SeatOffer]) -> FittingTable:
+    table = FittingTable("", ("role", "pays a round", "locks", "taken", "free"))
     for seat in seats:
         pay = _show_amount(round(int(seat.pay_wei) * seat.per_round))
         pay = pay if seat.paid_for == "claim" else f"about {pay}"

@@ -51,7 +51,7 @@ def test_a_newcomer_without_a_home_sees_what_each_seat_earns_and_locks(operators
     assert verifier["pay_wei"] == str(AMOUNTS.audit_pay) and 0 < verifier["per_round"] < 1
     status, out, err = list_tasks(operators.network)
     assert (status, err) == (0, "") and f"0x{task[:12]}: paused, 0 of 3 rounds opened" in out
-    assert "It waits for 2 more solvers" in out and re.search(r"solver +<0\.001 +<0\.001 +0 +4", out)
+    assert "It waits for 2 more solvers" in out and re.search(r"solver +│ <0\.001 +│ <0\.001 +│ 0 +│ 4", out)
     assert "touchstone verify TASK" in out
 
 
