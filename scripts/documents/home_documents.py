@@ -58,10 +58,14 @@ class DoctorDocument(Document, frozen=True):
     checks: list[CheckDocument]
 
 
+Shell: TypeAlias = Literal["bash", "zsh", "fish"]
+"""The shells that complete commands."""
+
+
 class CompletionDocument(Document, frozen=True):
     """A script with which a shell completes commands."""
 
-    shell: Literal["bash", "zsh"]
+    shell: Shell
     script: str
 
 

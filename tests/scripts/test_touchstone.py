@@ -363,7 +363,7 @@ def test_in_the_background_it_ends_when_it_is_asked_to_and_not_with_ctrl_c() -> 
             process.kill()
 
 
-SHELLS = ("bash", "zsh")
+SHELLS = ("bash", "zsh", "fish")
 
 
 def complete(*words: str) -> set[str]:
@@ -387,6 +387,10 @@ def test_options_and_choices() -> None:
     assert complete("completion", "z") == {"zsh"}
 
 
+def test_each_shell_is_offered() -> None:
+    assert complete("completion", "") == set(SHELLS)
+
+
 def test_files_where_a_path_is_wanted_and_no_option_out_of_nothing() -> None:
     assert complete("solve", "0x12", "--password-file", "pa") == {"<file>"}
     assert complete("solve", "--nonsense") == set()
@@ -406,6 +410,17 @@ def test_bash_asks_the_command_itself(tmp_path: Path) -> None:
         ["bash", "-c", "\n".join(lines)], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert (done.stdout, done.stderr, done.returncode) == ("check\n", "", 0)
+
+
+def test_fish_asks_the_command_itself() -> None:
+    """With the words before the cursor, as the script for fish passes them."""
+    asked = {VARIABLE: "fish_complete", "COMP_WORDS": "touchstone task ch", "COMP_CWORD": "ch"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **asked}
+    command = [sys.executable, "-m", "touchstone.scripts.touchstone"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout.startswith("plain,check\tSay whether a task file can be posted")
+    assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
+    assert VARIABLE in run("completion", "fish")[1] and "commandline -t" in run("completion", "fish")[1]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
