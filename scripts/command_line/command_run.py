@@ -1,10 +1,13 @@
 """Runs a command: opens its output and its log, and ends it with a document and an exit status."""
 
 import sys
+import time
 import traceback
+from functools import partial
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from touchstone.protocol.spec.errors import EnvironmentFault, TouchstoneError
 from touchstone.scripts.command_line.command_errors import (
@@ -19,6 +22,7 @@ from touchstone.scripts.command_line.command_errors import (
 from touchstone.scripts.command_line.command_guesses import UnknownCommand, explain_unknown
 from touchstone.scripts.command_line.command_names import ALIASES, SECTIONS
 from touchstone.scripts.command_line.command_results import FaultFound, JsonOutput, open_output
+from touchstone.scripts.command_line.json_log import make_line
 from touchstone.scripts.command_line.log_lines import open_logs
 
 STOPPED = EnvironmentFault(
@@ -49,10 +53,12 @@ class Command(click.Command):
         """Runs the function; returns the exit status. Errors are printed, not raised."""
         is_json, is_debug = ctx.params.pop("is_json"), ctx.params.pop("is_debug")
         level, path = ctx.params.pop("log_level", None), ctx.params.pop("log_file", None)
+        form = ctx.params.pop("log_format", "text")
         with open_output(is_json=is_json) as output:
             ctx.obj = output
+            fail = partial(_fail, output=output, is_debug=is_debug, is_logged=form == "json")
             try:
-                with open_logs(level, path, is_debug=is_debug):
+                with open_logs(level, path, is_debug=is_debug, is_json=form == "json"):
                     found = super().invoke(ctx)
                     is_fault = isinstance(found, FaultFound)
                     document = found.document if is_fault else found
@@ -61,15 +67,15 @@ class Command(click.Command):
                     return ExitCode.FOUND if is_fault else ExitCode.DONE
             except TouchstoneError as error:
                 status = ExitCode.NOT_NEEDED if isinstance(error, NotNeeded) else ExitCode.REFUSED
-                return _fail(error, status, output, is_debug=is_debug)
+                return fail(error, status)
             except KeyboardInterrupt:
-                return _fail(STOPPED, ExitCode.INTERRUPTED, output, is_debug=is_debug)
+                return fail(STOPPED, ExitCode.INTERRUPTED)
             except click.UsageError:
                 raise
             except Exception as error:
                 if isinstance(error, OSError) and is_of_disk(error):
-                    return _fail(explain_disk(error), ExitCode.REFUSED, output, is_debug=is_debug)
-                return _fail(explain_bug(error), ExitCode.BUG, output, is_debug=is_debug)
+                    return fail(explain_disk(error), ExitCode.REFUSED)
+                return fail(explain_bug(error), ExitCode.BUG)
 
 
 class Group(click.Group):
@@ -124,9 +130,18 @@ class RootGroup(Group):
                     formatter.write_dl(rows)
 
 
-def _fail(error: TouchstoneError, status: ExitCode, output: JsonOutput, *, is_debug: bool) -> int:
-    if is_debug:
-        traceback.print_exc()
-    print(STOPPED.what if error is STOPPED else render_error(error), file=sys.stderr)
-    output.put(describe_error(error, status))
+def _fail(
+    error: TouchstoneError, status: ExitCode, *, output: JsonOutput, is_debug: bool, is_logged: bool
+) -> int:
+    """Says an error in four lines, or in one JSON object if the log is JSON."""
+    trace = {"traceback": traceback.format_exc()} if is_debug else {}
+    document = describe_error(error, status)
+    if is_logged:
+        facts: dict[str, object] = {} if error is STOPPED else {"error": asdict(document.error)}
+        level = "INFO" if error is STOPPED else "ERROR"
+        print(make_line(time.time(), level, error.what, {**facts, **trace}), file=sys.stderr)
+    else:
+        print(*trace.values(), sep="", end="", file=sys.stderr)
+        print(STOPPED.what if error is STOPPED else render_error(error), file=sys.stderr)
+    output.put(document)
     return status

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from touchstone.scripts.command_line.log_lines import LEVELS
+from touchstone.scripts.command_line.log_lines import FORMATS, LEVELS
 from touchstone.scripts.command_line.option_types import FILE, PATH, URL
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -48,4 +48,10 @@ def with_logs(function: Function) -> Function:
         help="least weight of a line to be shown and written; left out: info, and from libraries warning",
     )
     file = click.option("--log-file", type=PATH, help="file to which each line is written as well")
-    return level(file(function))
+    form = click.option(
+        "--log-format",
+        type=click.Choice(FORMATS),
+        default="text",
+        help="how a line is shown and written: text, or json for one JSON object",
+    )
+    return level(file(form(function)))

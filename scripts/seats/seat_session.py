@@ -32,6 +32,7 @@ from touchstone.scripts.account.task_names import find_own_game, read_state
 from touchstone.scripts.account.task_words import describe_solver
 from touchstone.scripts.command_line.command_errors import NotNeeded
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.json_log import note_facts
 from touchstone.scripts.command_line.progress import show_progress, with_company
 from touchstone.scripts.documents.document_fields import Document, format_id
 from touchstone.scripts.documents.stake_documents import SolveDocument, VerifyDocument, WatchDocument
@@ -139,6 +140,7 @@ class SeatSession:
         state = await read_state(self.chain, account)
         self.task, game = find_own_game(state, self.name)
         self.name, seat = self.task.hex(), find_seat(game, account)
+        note_facts(task=format_id(self.task))
         self.is_seated = has_duties(game, account)
         self.is_bound = self.is_seated and seat is None
         if self.is_bound:

@@ -254,7 +254,13 @@ def test_every_subcommand_is_documented(words: str) -> None:
 def test_a_function_takes_what_its_command_declares(words: str) -> None:
     """What `Command` itself takes does not reach it."""
     command = COMMANDS[words]
-    names = {one.name for one in command.params} - {"is_json", "is_debug", "log_level", "log_file"}
+    names = {one.name for one in command.params} - {
+        "is_json",
+        "is_debug",
+        "log_level",
+        "log_file",
+        "log_format",
+    }
     assert command.callback is not None
     taken = inspect.signature(command.callback).parameters.values()
     listed = {one.name for one in taken if one.kind is not one.VAR_KEYWORD} - {"output", "context"}
@@ -303,9 +309,9 @@ def test_the_manual_lists_every_exit_status() -> None:
     assert rows == [str(int(code)) for code in ExitCode]
 
 
-@pytest.mark.parametrize("words", ["solve", "verify", "watch", "task create", "devnet"])
+@pytest.mark.parametrize("words", ["solve", "verify", "watch", "task create", "devnet", "explorer"])
 def test_what_runs_for_long_has_a_log(words: str) -> None:
-    assert {"log_level", "log_file"} <= {option.name for option in COMMANDS[words].params}
+    assert {"log_level", "log_file", "log_format"} <= {option.name for option in COMMANDS[words].params}
 
 
 def test_an_unknown_subcommand_is_refused() -> None:
