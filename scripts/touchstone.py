@@ -21,6 +21,7 @@ from touchstone.scripts.command_line.usage_errors import print_usage_error
 from touchstone.scripts.data.data_commands import data
 from touchstone.scripts.doctor.doctor_commands import doctor
 from touchstone.scripts.home.home_commands import init
+from touchstone.scripts.home.key_commands import keys
 from touchstone.scripts.models.model_commands import evaluate, export, replay, sample
 from touchstone.scripts.money.money_commands import leave, stake, withdraw
 from touchstone.scripts.money.shares_commands import shares
@@ -44,7 +45,7 @@ def cli() -> None:
 for command in (
     devnet, init, stake, leave, withdraw, data, task, shares, calibrate, policy, solve, verify, watch, replay,
     status, explorer, doctor, completion, export, evaluate, sample,
-    show_help, version, tasks,
+    show_help, version, tasks, keys,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -8,7 +8,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Money": ("stake", "withdraw", "shares"),
     "Have a model trained": ("data", "task", "export", "eval", "sample"),
     "Look": ("status", "explorer"),
-    "Expert": ("replay", "calibrate", "policy", "completion", "help", "version"),
+    "Expert": ("keys", "replay", "calibrate", "policy", "completion", "help", "version"),
 }
 """The commands by heading, in the order of the help."""
 ALIASES: Mapping[str, tuple[str, str]] = {
@@ -23,6 +23,13 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
     "Money of an account: touchstone status": (
         "wallet", "account", "accounts", "earnings", "rewards", "funds", "money", "credit", "income",
         "account balance", "wallet balance",
+    ),
+    "A new password, or the key for another program: touchstone keys password, touchstone keys export": (
+        "key", "password", "passwd", "keystore", "private-key", "keys list", "keys show", "keys change",
+        "wallet export", "account export",
+    ),
+    "A home makes its key, or takes one with --import-key: touchstone init": (
+        "import", "keys new", "keys create", "keys import", "keys generate",
     ),
     "Address of an account: touchstone status": ("address", "whoami", "account address", "wallet address"),
     "Coin and tokens of a test network: touchstone init --devnet": ("faucet", "fund", "mint"),

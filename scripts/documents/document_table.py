@@ -14,6 +14,8 @@ from touchstone.scripts.documents.home_documents import (
     ExplorerDocument,
     HelpDocument,
     InitDocument,
+    KeysExportDocument,
+    KeysPasswordDocument,
     VersionDocument,
 )
 from touchstone.scripts.documents.model_documents import (
@@ -62,6 +64,8 @@ DOCUMENTS: Mapping[str, type[Document]] = {
     "export": ExportDocument,
     "help": HelpDocument,
     "init": InitDocument,
+    "keys export": KeysExportDocument,
+    "keys password": KeysPasswordDocument,
     "leave": LeaveDocument,
     "policy": PolicyDocument,
     "replay": ReplayDocument,

@@ -13,6 +13,20 @@ class InitDocument(Document, frozen=True):
     home: str
 
 
+class KeysPasswordDocument(Document, frozen=True):
+    """A keystore that has a new password."""
+
+    account: Account
+    keystore: str
+
+
+class KeysExportDocument(Document, frozen=True):
+    """The keystore that has the key of an account; the key itself is in no document."""
+
+    account: Account
+    keystore: str
+
+
 class ErrorFacts(Document, frozen=True):
     """What went wrong, where, and what to do."""
 

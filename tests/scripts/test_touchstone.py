@@ -57,6 +57,8 @@ WANTED = {
     "explorer",
     "export",
     "doctor",
+    "keys export",
+    "keys password",
     "completion",
     "help",
     "tasks",
