@@ -1,4 +1,7 @@
-"""A table that breaks no word: it has borders, none, or a line for each row, by the room there is."""
+"""Draws a table that breaks no word.
+
+By the room there is, it has borders, none, or a line for each row.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -46,8 +49,7 @@ class FittingTable:
         padding = (0, 1) if box else (0, GAP, 0, 0)
         table = Table(title=self.title or None, title_justify="left", box=box, padding=padding)
         for name, width in zip(self.headings, widths, strict=True):
-            justify = "right" if name in self.right else "left"
-            table.add_column(Text(name), width=width, justify=justify)
+            table.add_column(Text(name), width=width, justify="right" if name in self.right else "left")
         for row in self.rows:
             table.add_row(*map(Text, row))
         return table

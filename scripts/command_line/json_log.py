@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import datetime
 
-NOTED = ("round", "task", "party", "transaction")
+NOTED = ("round", "task", "account", "transaction")
 """Fields of a record that are written if the event has them."""
 _FACTS: dict[str, str] = {}
 """What all lines of this process are about."""
@@ -16,7 +16,7 @@ IS_JSON: ContextVar[bool] = ContextVar("is_json", default=False)
 
 
 def note_facts(**facts: str) -> None:
-    """Notes what all further lines of this command are about: `task`, the id, and `party`, the account."""
+    """Notes what all further lines of this command are about: `task`, the id, and `account`, this node's."""
     _FACTS.update(facts)
 
 

@@ -59,7 +59,7 @@ def _ray_on_card(home: HomeConfig) -> InvalidInput:
 def open_config(home: Path, password_file: Path | None, console: Console) -> NodeConfig:
     """Returns the settings of a home's node, its key unlocked."""
     config, key = read_config(home), unlock_key(home, password_file)
-    note_facts(party=key.address)
+    note_facts(account=key.address)
     return NodeConfig(
         home=home,
         deployment=Path(config.deployment),

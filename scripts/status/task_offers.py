@@ -22,8 +22,8 @@ REPLAYS_IN_WINDOW = 3
 
 def list_offers(state: ChainState) -> list[TaskOffer]:
     """Returns the offers of all tasks: first those that take seats, then by how many tokens a round pays."""
-    offers = [describe_offer(state, task, game) for task, game in state.games.items()]
-    return sorted(offers, key=lambda offer: (not offer.takes_seats, -int(offer.seats[0].pay_wei)))
+    found = [describe_offer(state, task, game) for task, game in state.games.items()]
+    return sorted(found, key=lambda offer: (not offer.takes_seats, -int(offer.seats[0].pay_wei)))
 
 
 def describe_offer(state: ChainState, task: bytes, game: LoggedGame) -> TaskOffer:

@@ -41,7 +41,7 @@ def read(text: str) -> list[dict[str, Any]]:
 
 def test_a_line_has_what_is_known_of_its_event(tmp_path: Path, capsys: Capture) -> None:
     with open_logs(None, tmp_path / "log", is_json=True):
-        note_facts(task="0x3fa9", party="0xa11ce")
+        note_facts(task="0x3fa9", account="0xa11ce")
         with about_round(3):
             Console().notify("WARNING: late")
         Console().notify("a stranger writes of round 7\n")
@@ -50,7 +50,7 @@ def test_a_line_has_what_is_known_of_its_event(tmp_path: Path, capsys: Capture) 
             raise ValueError("one\ntwo")
         except ValueError:
             log.exception("failed")
-    known = {"task": "0x3fa9", "party": "0xa11ce"}
+    known = {"task": "0x3fa9", "account": "0xa11ce"}
     out, err = map(read, capsys.readouterr())
     assert out == [
         {"level": "WARNING", "message": "late", **known, "round": 3},
@@ -107,7 +107,7 @@ def test_a_node_names_its_account_and_its_task(operators: Operators, monkeypatch
     lines = read(operators.run("alice", "verify", task[:8], "--log-format", "json"))
     said = {one["message"]: one for one in lines}
     going_on = said["going on as verifier 0"]
-    assert going_on["task"] == f"0x{task}" and going_on["party"].lower() == operators.account_of("alice")
+    assert going_on["task"] == f"0x{task}" and going_on["account"].lower() == operators.account_of("alice")
     assert all(one["level"] == "INFO" for one in lines)
 
 
