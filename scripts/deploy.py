@@ -16,7 +16,7 @@ from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.presets import BOUNDS
 from touchstone.protocol.spec.game.terms import DeploymentBounds
 from touchstone.scripts.command_line.command_errors import ExitCode, render_error
-from touchstone.scripts.command_line.option_types import PATH
+from touchstone.scripts.command_line.option_types import FILE, PATH, URL
 from touchstone.scripts.command_line.shared_options import PRESETS
 from touchstone.scripts.command_line.usage_errors import print_usage_error
 from touchstone.scripts.network.contract_creation import default_game_path, deploy_game, find_game
@@ -26,9 +26,9 @@ from touchstone.scripts.network.contract_creation import default_game_path, depl
     context_settings={"show_default": True},
     epilog="Example: python -m touchstone.scripts.deploy --rpc-url https://rpc.example --keystore k.json",
 )
-@click.option("--rpc-url", required=True, help="JSON-RPC endpoint of the chain")
-@click.option("--keystore", type=PATH, required=True, help="keystore of the account that pays")
-@click.option("--password-file", type=PATH, help="file with the password; without it you are asked")
+@click.option("--rpc-url", type=URL, required=True, help="JSON-RPC endpoint of the chain")
+@click.option("--keystore", type=FILE, required=True, help="keystore of the account that pays")
+@click.option("--password-file", type=FILE, help="file with the password; without it you are asked")
 @click.option(
     "--token",
     default="",

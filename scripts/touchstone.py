@@ -14,24 +14,26 @@ from click.exceptions import NoArgsIsHelpError
 
 from touchstone.scripts.calibration.calibration_commands import calibrate, policy
 from touchstone.scripts.command_line.command_errors import ExitCode
-from touchstone.scripts.command_line.command_run import STOPPED, Group
+from touchstone.scripts.command_line.command_run import STOPPED, RootGroup
 from touchstone.scripts.command_line.completion_commands import completion
+from touchstone.scripts.command_line.help_commands import show_help, version
 from touchstone.scripts.command_line.usage_errors import print_usage_error
 from touchstone.scripts.data.data_commands import data
 from touchstone.scripts.doctor.doctor_commands import doctor
 from touchstone.scripts.home.home_commands import init
+from touchstone.scripts.home.key_commands import keys
 from touchstone.scripts.models.model_commands import evaluate, export, replay, sample
 from touchstone.scripts.money.money_commands import leave, stake, withdraw
 from touchstone.scripts.money.shares_commands import shares
 from touchstone.scripts.network.network_commands import devnet, explorer
 from touchstone.scripts.seats.seat_commands import solve, verify, watch
-from touchstone.scripts.status.status_commands import status
+from touchstone.scripts.status.status_commands import status, tasks
 from touchstone.scripts.tasks.task_commands import task
 
 
 @click.group(
     "touchstone",
-    cls=Group,
+    cls=RootGroup,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Example: touchstone devnet --port 8545",
 )
@@ -43,6 +45,7 @@ def cli() -> None:
 for command in (
     devnet, init, stake, leave, withdraw, data, task, shares, calibrate, policy, solve, verify, watch, replay,
     status, explorer, doctor, completion, export, evaluate, sample,
+    show_help, version, tasks, keys,
 ):  # fmt: skip
     cli.add_command(command)
 
@@ -54,8 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(cli.main(typed, prog_name="touchstone", standalone_mode=False) or ExitCode.DONE)
     except NoArgsIsHelpError as error:
-        error.show()
-        return ExitCode.REFUSED
+        is_root = error.ctx.parent is None
+        print(error.format_message(), file=sys.stdout if is_root else sys.stderr)
+        return ExitCode.DONE if is_root else ExitCode.REFUSED
     except click.UsageError as error:
         print_usage_error(error)
         return ExitCode.REFUSED

@@ -16,7 +16,7 @@ from touchstone.node.kit.config import Notify
 from touchstone.node.kit.view import GetView
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
 from touchstone.protocol.adapters.wire.peer import Peer
-from touchstone.protocol.adapters.wire.peer_faults import Refused
+from touchstone.protocol.adapters.wire.peer_faults import NotNow, Refused
 from touchstone.protocol.adapters.wire.reach_messages import REACH, REACH_SAID, Reach, ReachAsked
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault
 
@@ -29,6 +29,11 @@ DOUBT = 2
 """If some peers cannot tell, at least this many others must report a failure, because one may lie."""
 ASK_S = 20.0
 """Seconds to wait for a peer, which may take ten seconds for its probe."""
+NOT_NOW = "it looks at no endpoint now (one look a minute); ask again in a minute"
+"""What a refusal for now means. Peers also count looks at an address: where many homes are on one machine,
+this is usual."""
+NAMED = 2
+"""How many peers are named that cannot tell for the same reason."""
 REACH_WORDS = {
     Reach.REACHED: "reaches this node",
     Reach.REFUSED: "the connection is refused",
@@ -74,7 +79,7 @@ class Reachability:
         waiting = list_askable(view.chain_state, own, view.task, first)
         seen = await ask_peers(self.client, waiting, own, lambda peer: f"{peer.account[:10]} at {peer.url}")
         answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
-        told = "; ".join(map(str, seen)) or "no other account has announced an endpoint"
+        told = describe_seen(seen) or "no other account has announced an endpoint"
         staked = [
             peer.account == first or self.get_view().chain_state.is_staked(peer.account) for peer in waiting
         ]
@@ -142,6 +147,18 @@ async def ask_peers(
     return seen
 
 
+def describe_seen(seen: Sequence[SeenBy]) -> str:
+    """Describes what peers saw: first each that could tell, then the others, once for each reason."""
+    told, groups = [str(one) for one in seen if one.reach is not None], dict[str, list[str]]()
+    for one in seen:
+        if one.reach is None:
+            groups.setdefault(one.words, []).append(one.who)
+    for words, names in groups.items():
+        more = f" and {len(names) - NAMED} others" if len(names) > NAMED else ""
+        told.append(f"{', '.join(names[:NAMED])}{more}: {words}")
+    return "; ".join(told)
+
+
 def count_missing(seen: Sequence[SeenBy]) -> int:
     """Returns how many peers to ask next: as many as three answers lack, within the limit."""
     return min(ANSWERS - sum(one.reach is not None for one in seen), MOST_ASKED - len(seen))
@@ -173,6 +190,7 @@ async def ask_peer(client: BlobClient, peer: Peer, who: str, own: Peer) -> SeenB
         return SeenBy(who, None, "not tested: no timely answer")
     except (EnvironmentFault, ProtocolFault) as fault:
         words = fault.actual if isinstance(fault, EnvironmentFault) else fault.what
+        words = NOT_NOW if isinstance(fault, NotNow) else words
         is_refusal = isinstance(fault, Refused)
         return SeenBy(who, None, f"not tested: {words}", is_there=is_refusal, is_busy=is_refusal)
     if (said.url, said.certificate_sha256) != (own.url, own.fingerprint):

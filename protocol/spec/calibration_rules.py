@@ -27,7 +27,6 @@ MIN_CONFIGURATIONS = 12
 MIN_SEGMENTS = 32
 """The least number of start states of each operator. The largest distance of fewer means little
 (docs/decisions/0014-calibration.md)."""
-DEFAULT_SEGMENTS = MIN_SEGMENTS + 16
 """The segments that an operator replays by default, because ill-conditioned ones are left out of a
 profile."""
 OUTLIER_RATIO = 10

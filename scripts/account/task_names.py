@@ -11,7 +11,7 @@ from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.open_questions import has_duties
 from touchstone.protocol.spec.game.state import Seat
 
-OTHER_TASK = "Choose another task: `touchstone status` lists them."
+OTHER_TASK = "Choose another task: `touchstone tasks` lists them."
 DIGITS = 12
 """The number of hex digits of a task's id that are shown, enough to tell tasks apart."""
 NUMBER_BITS = 16

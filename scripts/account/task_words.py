@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from touchstone.explorer.task_documents import count_active, describe_phase
-from touchstone.protocol.adapters.chain.pace import Pace, show_duration
+from touchstone.protocol.adapters.chain.pace import Pace, spell_duration
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.protocol.spec.game.state import GameState
@@ -92,11 +92,10 @@ def describe_format(terms: GameTerms) -> Iterator[str]:
 def describe_seat(game: GameState, role: SeatRole, stake_wei: int, pace: Pace) -> Iterator[str]:
     """Yields lines on what a new seat locks, until when, and what it earns in a round."""
     blocks, amounts = compute_release_blocks(game.terms.windows), game.terms.amounts
-    hours = "" if pace.block_s is None else f" ({show_duration(blocks * pace.block_s)})"
+    when = f"{blocks:,} blocks" if pace.block_s is None else spell_duration(blocks * pace.block_s)
     yield (
-        f"joining as a {role.name.lower()} locks {format_tokens(stake_wei)}. You get them back some "
-        f"{blocks:,} blocks{hours} after you leave (`touchstone leave`) or the task ends. If you are proven "
-        "wrong you lose all of them"
+        f"Joining as a {role.name.lower()} locks {format_tokens(stake_wei)}. You get them back {when} after "
+        "you leave or the task ends. If you are proven wrong you lose all of them."
     )
     if role is SeatRole.SOLVER:
         earns = f"a round earns {format_tokens(amounts.solver_pay)} if your claim is accepted"

@@ -1,14 +1,19 @@
 """The commands that measure kernels, and make limits from the measurements."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from touchstone.protocol.spec.calibration_rules import DEFAULT_SEGMENTS
 from touchstone.scripts.command_line.command_run import Command
-from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH
+from touchstone.scripts.command_line.option_types import COUNT, FILE, NUMBER, PATH
 from touchstone.scripts.command_line.shared_options import with_unlocked_home
-from touchstone.scripts.documents.model_documents import CalibrateDocument, PolicyDocument
+
+if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
+    from touchstone.scripts.documents.model_documents import CalibrateDocument, PolicyDocument
+
+DEFAULT_SEGMENTS = 48
+"""More than the least of `protocol/spec/calibration_rules.py`."""
 
 
 @click.command(
@@ -21,7 +26,7 @@ from touchstone.scripts.documents.model_documents import CalibrateDocument, Poli
 @with_unlocked_home
 def calibrate(
     task: str, out: Path, segments: int, rounds: int, home: Path, password_file: Path | None
-) -> CalibrateDocument:
+) -> "CalibrateDocument":
     """Measure how far this machine's kernels differ on a task, and sign the result."""
     from touchstone.scripts.calibration.task_calibration import calibrate_task
 
@@ -31,14 +36,14 @@ def calibrate(
 @click.command("policy", cls=Command, example="touchstone policy alice.json bob.json carol.json")
 @click.argument(
     "profiles",
-    type=PATH,
+    type=FILE,
     nargs=-1,
     required=True,
     metavar="PROFILES...",
     help="files that `touchstone calibrate` wrote",
 )
 @click.option("--out", type=PATH, help="file to write the tables to as well")
-def policy(profiles: tuple[Path, ...], out: Path | None) -> PolicyDocument:
+def policy(profiles: tuple[Path, ...], out: Path | None) -> "PolicyDocument":
     """Merge signed profiles of several operators into the limits of a task."""
     from touchstone.scripts.calibration.limit_policy import write_policy
 

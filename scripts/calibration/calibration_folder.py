@@ -19,7 +19,6 @@ from touchstone.protocol.compute.batches import get_batch, open_corpus
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.compute.program.step import replay_segment
 from touchstone.protocol.compute.program.training_state import GetBatch, TrainingState
-from touchstone.protocol.spec.calibration_rules import DEFAULT_SEGMENTS
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec
 from touchstone.protocol.spec.training_codec import decode_training, encode_training
@@ -42,7 +41,7 @@ class Segment:
         return f"{self.round}-{self.slot}-{self.inner_step}"
 
 
-def list_segments(spec: TaskSpec, least: int = DEFAULT_SEGMENTS, rounds: int = 0) -> list[Segment]:
+def list_segments(spec: TaskSpec, least: int, rounds: int = 0) -> list[Segment]:
     """Returns all segments of the task's first `rounds` rounds (0: all rounds), for as many slots as give at
     least `least`."""
     terms = spec.terms

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from rich.table import Table
-
 from touchstone.protocol.economics.money_rules import MoneyRule
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.fitting_table import FittingTable
 
 SHOWN_WEI = TOKEN_WEI // 10**6
 """Least amounts are shown rounded up to this."""
@@ -21,11 +20,11 @@ LETTERS = (
 
 def show_money(rules: Sequence[MoneyRule], console: Console) -> None:
     """Shows a table: each amount, its least (and most) value, and the inequality that fixed it."""
-    table = Table("amount", "is", "at least", "because")
+    table = FittingTable("", ("amount", "is", "at least", "because"))
     for rule in rules:
         found = format_tokens(rule.amount) + ("" if rule.holds else " (wrong)")
         most = "" if rule.greatest is None else f", at most {format_tokens(rule.greatest)}"
         least = -(-rule.least // SHOWN_WEI) * SHOWN_WEI
         table.add_row(rule.name, found, format_tokens(least) + most, rule.inequality)
-    console.rich.print(table, markup=False)
+    console.rich.print(table)
     console.rich.print(LETTERS, markup=False, highlight=False)

@@ -4,18 +4,21 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO, cast
 
 import rich.console
 from rich.prompt import Confirm
 
-from touchstone.scripts.command_line.log_lines import log_line, show_time
+from touchstone.scripts.command_line.json_log import IS_JSON, LoggedText, show_time
+from touchstone.scripts.command_line.log_lines import log_line
 
 
 class Console:
-    """The operator's terminal."""
+    """The operator's terminal. Where the log is JSON, a table or a question is one message of it."""
 
     def __init__(self, rich_console: rich.console.Console | None = None) -> None:
-        self.rich = rich_console or rich.console.Console(highlight=False)
+        file = cast(TextIO, LoggedText(log_line)) if IS_JSON.get() else None
+        self.rich = rich_console or rich.console.Console(highlight=False, file=file)
 
     def notify(self, line: str) -> None:
         """Prints one line, and logs it. On a terminal it has the time of day, elsewhere also date and zone.

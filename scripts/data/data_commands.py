@@ -1,12 +1,15 @@
 """The commands about datasets."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from touchstone.scripts.command_line.command_run import Group
-from touchstone.scripts.command_line.option_types import NUMBER, PATH, Number
-from touchstone.scripts.documents.model_documents import DataPackDocument
+from touchstone.scripts.command_line.option_types import FILE_OR_FOLDER, NUMBER, PATH, Number
+
+if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
+    from touchstone.scripts.documents.model_documents import DataPackDocument
 
 KINDS = ("text", "jsonl", "parquet")
 
@@ -22,7 +25,7 @@ def data() -> None:
 )
 @click.argument(
     "inputs",
-    type=PATH,
+    type=FILE_OR_FOLDER,
     nargs=-1,
     required=True,
     metavar="INPUTS...",
@@ -39,7 +42,7 @@ def data() -> None:
 @click.option("--column", default="text", help="column of Parquet that is the text")
 @click.option(
     "--tokenizer",
-    type=PATH,
+    type=FILE_OR_FOLDER,
     help="tokenizer.json of Hugging Face, or a folder with it; left out: bytes are tokens",
 )
 @click.option(
@@ -73,7 +76,7 @@ def pack(
     heldout: float | None,
     skip_bad: int,
     is_lossy: bool,
-) -> DataPackDocument:
+) -> "DataPackDocument":
     """Turn text files, JSONL or Parquet into a folder with the tokens of a task."""
     from touchstone.scripts.command_line.console import Console
     from touchstone.scripts.data.data_pack import PackPlan, pack_and_report

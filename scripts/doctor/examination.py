@@ -93,7 +93,9 @@ async def examine(patient: Patient, console: Console) -> list[Verdict]:
             verdicts.append(verdict := await _look(name, check, patient))
             console.notify(f"{verdict.result:10} {name}: {verdict.said}")
             if verdict.error is not None:
-                console.rich.print(render_error(verdict.error), markup=False, soft_wrap=True)
+                console.rich.print(
+                    render_error(verdict.error), markup=False, soft_wrap=not console.rich.is_terminal
+                )
     return verdicts
 
 

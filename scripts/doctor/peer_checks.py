@@ -6,7 +6,13 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from touchstone.node.joining.reachability import SeenBy, ask_peers, list_askable, make_unreached
+from touchstone.node.joining.reachability import (
+    SeenBy,
+    ask_peers,
+    describe_seen,
+    list_askable,
+    make_unreached,
+)
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.wire.blob_client import BlobClient
@@ -74,7 +80,7 @@ def describe_peer(patient: Patient, peer: Peer) -> str:
 def judge_reach(url: str, seen: Sequence[SeenBy]) -> str:
     """Describes what peers saw. Raises EnvironmentFault if one of them does not reach this node, NotTested if
     none could tell."""
-    told = "; ".join(map(str, seen))
+    told = describe_seen(seen)
     answers = [one.reach is Reach.REACHED for one in seen if one.reach is not None]
     if not answers:
         raise NotTested(f"no peer that was asked could tell: {told}")

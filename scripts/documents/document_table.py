@@ -12,7 +12,11 @@ from touchstone.scripts.documents.home_documents import (
     DoctorDocument,
     ErrorDocument,
     ExplorerDocument,
+    HelpDocument,
     InitDocument,
+    KeysExportDocument,
+    KeysPasswordDocument,
+    VersionDocument,
 )
 from touchstone.scripts.documents.model_documents import (
     CalibrateDocument,
@@ -23,6 +27,7 @@ from touchstone.scripts.documents.model_documents import (
     ReplayDocument,
     SampleDocument,
 )
+from touchstone.scripts.documents.offer_documents import TasksDocument
 from touchstone.scripts.documents.overview_documents import StatusDocument
 from touchstone.scripts.documents.posting_documents import (
     HaltDocument,
@@ -58,7 +63,10 @@ DOCUMENTS: Mapping[str, type[Document]] = {
     "eval": EvalDocument,
     "explorer": ExplorerDocument,
     "export": ExportDocument,
+    "help": HelpDocument,
     "init": InitDocument,
+    "keys export": KeysExportDocument,
+    "keys password": KeysPasswordDocument,
     "leave": LeaveDocument,
     "policy": PolicyDocument,
     "replay": ReplayDocument,
@@ -79,7 +87,9 @@ DOCUMENTS: Mapping[str, type[Document]] = {
     "task halt": HaltDocument,
     "task init": TaskInitDocument,
     "task record": TaskRecordDocument,
+    "tasks": TasksDocument,
     "verify": VerifyDocument,
+    "version": VersionDocument,
     "watch": WatchDocument,
     "withdraw": WithdrawDocument,
 }

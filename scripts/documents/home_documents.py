@@ -13,6 +13,20 @@ class InitDocument(Document, frozen=True):
     home: str
 
 
+class KeysPasswordDocument(Document, frozen=True):
+    """A keystore that has a new password."""
+
+    account: Account
+    keystore: str
+
+
+class KeysExportDocument(Document, frozen=True):
+    """The keystore that has the key of an account; the key itself is in no document."""
+
+    account: Account
+    keystore: str
+
+
 class ErrorFacts(Document, frozen=True):
     """What went wrong, where, and what to do."""
 
@@ -58,11 +72,29 @@ class DoctorDocument(Document, frozen=True):
     checks: list[CheckDocument]
 
 
+Shell: TypeAlias = Literal["bash", "zsh", "fish"]
+"""The shells that complete commands."""
+
+
 class CompletionDocument(Document, frozen=True):
     """A script with which a shell completes commands."""
 
-    shell: Literal["bash", "zsh"]
+    shell: Shell
     script: str
+
+
+class HelpDocument(Document, frozen=True):
+    """The help of a command."""
+
+    command: str
+    text: str
+
+
+class VersionDocument(Document, frozen=True):
+    """The installed version of Touchstone, and of the protocol that the version speaks."""
+
+    version: str
+    protocol: Count
 
 
 class DevnetDocument(Document, frozen=True):

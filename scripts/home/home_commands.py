@@ -1,12 +1,11 @@
 """The command that makes a home."""
 
-import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from touchstone.scripts.command_line.command_run import Command
-from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH, PORT
+from touchstone.scripts.command_line.option_types import COUNT, FILE, NUMBER, PORT
 from touchstone.scripts.command_line.shared_options import (
     PRESETS,
     with_deployment,
@@ -14,7 +13,9 @@ from touchstone.scripts.command_line.shared_options import (
     with_password,
     with_rpc_url,
 )
-from touchstone.scripts.documents.home_documents import InitDocument
+
+if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
+    from touchstone.scripts.documents.home_documents import InitDocument
 
 
 @click.command(
@@ -24,7 +25,7 @@ from touchstone.scripts.documents.home_documents import InitDocument
 @with_password
 @click.option(
     "--import-key",
-    type=PATH,
+    type=FILE,
     metavar="FILE",
     help="file of mode 0600 with the key to use: a keystore, or 64 hexadecimal digits; left out: a new key",
 )
@@ -55,8 +56,10 @@ from touchstone.scripts.documents.home_documents import InitDocument
 @click.option(
     "--devnet", is_flag=True, help="quick keystore, and coin and tokens from the test network's faucet"
 )
-def init(**options: Any) -> InitDocument:
+def init(**options: Any) -> "InitDocument":
     """Make a home: keystore, TLS certificate, configuration."""
+    import asyncio
+
     from touchstone.scripts.command_line.console import Console
     from touchstone.scripts.home.home_making import NewHome, make_home
 

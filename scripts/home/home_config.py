@@ -36,30 +36,9 @@ DEVICES = "cpu, cuda, or cuda: with the number of a card"
 
 
 class HomeConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """`config.toml`: the settings of a home.
-
-    The node uses the chain at `rpc_url`, and listens at `listen_host` and `listen_port`. `rpc_urls` are more
-    endpoints of the same chain, for when one is silent; if two disagree, the node waits. `account` is the
-    keystore's. Only the deployment that `init` has checked is used; its hash is `deployment_sha256`.
-    `touchstone withdraw` sends what it takes out on to `payout_address` (empty: it stays with the account).
-    `max_fee_gwei` is the most that one gas may cost (0: any price). `poll_seconds` is the pause between two
-    looks at the head (0: until the next block comes); more than 2 would look like silence. `check_reach`
-    takes no seat if peers answer and none reaches this node.
-
-    `threads`, `device` and `memory_mb` (0: no limit) are for training. `dataset_cache_mb` is the disk for
-    parts of datasets, besides those that must stay; `whole_dataset` fetches all of a dataset before a seat is
-    taken. `replay_processes`, `executor` and `ray_address` say how many segments an auditor replays at once,
-    and where; `workers` is how many processes train a solver's segment together (`NodeConfig`). `disk_mb` is
-    the most disk of the home (0: no limit), `nice` the nice level of the node and its processes. `when_idle`
-    pauses while somebody else uses the machine, and leaves if that lasts: until nobody has used it for
-    `idle_minutes`, with other programs on at most `idle_cores` processors.
-
-    `preset` is the preset for this chain's block time, by which tasks are judged; `economics` has more
-    assumptions (`scripts/tasks/figures.py`). `object_storage` is this node's bucket, and what to take from
-    peers' buckets. Prometheus reads metrics at `metrics_port` (0: nowhere). A solver writes its losses,
-    and with a submitter the held-out ones, into `tensorboard_dir` for TensorBoard and into `wandb_dir` for
-    Weights & Biases (empty: nowhere). A submitter's node ends its task by `halt_when`, "no better for N
-    rounds" (empty: never)."""
+    """`config.toml`: the settings of a home. `config_keys.py` says what each is for. `economics` has more
+    assumptions by which tasks are judged (`scripts/tasks/figures.py`), `object_storage` this node's bucket,
+    and what to take from peers' buckets."""
 
     rpc_url: str
     deployment: str

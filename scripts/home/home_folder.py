@@ -1,7 +1,6 @@
 """Makes a party's home folder: its keystore, its TLS certificate, its configuration."""
 
 import fcntl
-import json
 import os
 import re
 from contextlib import suppress
@@ -20,6 +19,7 @@ from touchstone.protocol.adapters.keys.keystore import (
 from touchstone.protocol.adapters.keys.passwords import read_password
 from touchstone.protocol.adapters.wire.tls_identity import load_or_create_identity
 from touchstone.protocol.spec.errors import InvalidInput
+from touchstone.scripts.home.config_keys import render_config
 from touchstone.scripts.home.home_config import TABLES, HomeConfig, read_config
 from touchstone.scripts.home.home_files import (
     CONFIG_FILE,
@@ -45,13 +45,9 @@ def create_home(
     else:
         key = (load_keystore if has_key(home) else create)(home / KEYSTORE_FILE, password)
     load_or_create_identity(home)
-    # JSON's strings and integers are TOML's.
-    lines = [
-        f"{name} = {json.dumps(value)}"
-        for name, value in structs.asdict(structs.replace(config, account=key.address)).items()
-        if name not in TABLES
-    ]
-    replace_private_file(home / CONFIG_FILE, ("\n".join(lines) + "\n").encode())
+    values = structs.asdict(structs.replace(config, account=key.address))
+    text = render_config({name: value for name, value in values.items() if name not in TABLES})
+    replace_private_file(home / CONFIG_FILE, text.encode())
     return key
 
 

@@ -14,6 +14,7 @@ from touchstone.protocol.adapters.reports.model_progress import read_halt_rule
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.json_log import note_facts
 from touchstone.scripts.home.home_config import HomeConfig, read_config
 from touchstone.scripts.home.home_folder import unlock_key
 
@@ -64,7 +65,8 @@ def _ray_on_card(home: HomeConfig) -> InvalidInput:
 
 def open_config(home: Path, password_file: Path | None, console: Console) -> NodeConfig:
     """Returns the settings of a home's node, its key unlocked."""
-    config = read_config(home)
+    config, key = read_config(home), unlock_key(home, password_file)
+    note_facts(account=key.address)
     return NodeConfig(
         home=home,
         deployment=Path(config.deployment),
@@ -72,7 +74,7 @@ def open_config(home: Path, password_file: Path | None, console: Console) -> Nod
         rpc_url=config.rpc_url,
         rpc_urls=tuple(config.rpc_urls),
         max_fee_wei=config.max_fee_wei,
-        key=unlock_key(home, password_file),
+        key=key,
         listen_host=config.listen_host,
         listen_port=config.listen_port,
         poll_s=config.poll_seconds or None,

@@ -1,30 +1,34 @@
 """The commands about an account's money: raise a stake, leave a seat, withdraw credit."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from touchstone.scripts.command_line.command_run import Command
+from touchstone.scripts.command_line.option_types import AMOUNT
 from touchstone.scripts.command_line.shared_options import with_task, with_unlocked_home, with_yes
-from touchstone.scripts.documents.stake_documents import LeaveDocument, StakeDocument, WithdrawDocument
+
+if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
+    from touchstone.scripts.documents.stake_documents import LeaveDocument, StakeDocument, WithdrawDocument
 
 
 @click.command("stake", cls=Command, example="touchstone stake 0x3fa9 100 --home ~/alice")
 @with_task
-@click.argument("amount", metavar="AMOUNT", help="whole tokens, decimals allowed")
+@click.argument("amount_wei", type=AMOUNT, metavar="AMOUNT", help="whole tokens, decimals allowed")
 @with_yes
 @with_unlocked_home
-def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Path | None) -> StakeDocument:
+def stake(
+    task: str, amount_wei: int, is_agreed: bool, home: Path, password_file: Path | None
+) -> "StakeDocument":
     """Add to the stake of a seat that this account has in a task."""
     from touchstone.scripts.account.sending import run_with_chain
-    from touchstone.scripts.command_line.typed_amounts import parse_tokens
     from touchstone.scripts.money.staking import add_stake
 
-    wei = parse_tokens(amount)
     return run_with_chain(
         home,
         password_file,
-        lambda chain, console: add_stake(chain, task, wei, console, is_agreed=is_agreed),
+        lambda chain, console: add_stake(chain, task, amount_wei, console, is_agreed=is_agreed),
     )
 
 
@@ -32,7 +36,7 @@ def stake(task: str, amount: str, is_agreed: bool, home: Path, password_file: Pa
 @with_task
 @with_yes
 @with_unlocked_home
-def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> LeaveDocument:
+def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> "LeaveDocument":
     """Give up a seat; its stake becomes credit once nothing holds it."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.money import staking
@@ -52,7 +56,7 @@ def leave(task: str, is_agreed: bool, home: Path, password_file: Path | None) ->
     help="wait for the stakes of seats that have left, or whose task is over",
 )
 @with_unlocked_home
-def withdraw(is_waiting: bool, home: Path, password_file: Path | None) -> WithdrawDocument:
+def withdraw(is_waiting: bool, home: Path, password_file: Path | None) -> "WithdrawDocument":
     """Take out all credit (pay, stakes that were given back, bonds, escrow), paying out own seats first."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.home.home_config import read_config

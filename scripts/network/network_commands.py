@@ -1,22 +1,19 @@
 """The commands that run a test network, and the explorer of a chain."""
 
-import asyncio
 from pathlib import Path
 
 import click
 
 from touchstone.scripts.command_line.command_results import JsonOutput
 from touchstone.scripts.command_line.command_run import Command
-from touchstone.scripts.command_line.option_types import COUNT, PATH, PORT
+from touchstone.scripts.command_line.option_types import ADDRESS, COUNT, PATH, PORT
 from touchstone.scripts.command_line.shared_options import with_deployment, with_logs, with_rpc_url
 
 
 @click.command("devnet", cls=Command, example="touchstone devnet --port 8545 --parties 9")
 @click.option("--port", type=PORT, default=0, help="port of the JSON-RPC endpoint; 0 takes a free one")
 @click.option("--out", type=PATH, help="deployment file to write")
-@click.option(
-    "--fund", multiple=True, metavar="ADDRESS", help="address to give coin and tokens (may be repeated)"
-)
+@click.option("--fund", type=ADDRESS, multiple=True, help="address to give coin and tokens (may be repeated)")
 @click.option(
     "--parties",
     type=COUNT,
@@ -30,6 +27,8 @@ def devnet(
     output: JsonOutput, port: int, out: Path | None, fund: tuple[str, ...], parties: int, no_skip: bool
 ) -> None:
     """Run a test network: Anvil, the contracts, money from a faucet, a clock that skips idle time."""
+    import asyncio
+
     from touchstone.scripts.network.devnet import DevnetOptions
     from touchstone.scripts.network.devnet_clock import NEVER
     from touchstone.scripts.network.devnet_service import serve_devnet
@@ -68,6 +67,8 @@ def explorer(
     private_peers: bool,
 ) -> None:
     """Serve a web page of what the chain tells and nodes report: tasks, rounds, losses, disputes."""
+    import asyncio
+
     from touchstone.protocol.adapters.chain.deployment import read_game_deployment
     from touchstone.scripts.network.explorer_service import choose_asked, serve_explorer
 

@@ -46,12 +46,14 @@ WHEN_USED = (
 @dataclass(frozen=True)
 class Offer:
     """What an operator offers: a role, and a stake in wei (0: the amount that the task requires). `is_agreed`
-    asks no question. `weights` is a folder with the task's starting weights, if the operator has them."""
+    asks no question. `weights` is a folder with the task's starting weights, if the operator has them.
+    `is_explained` shows why each amount of the task is what it is."""
 
     role: SeatRole
     stake_wei: int
     is_agreed: bool
     weights: Path | None = None
+    is_explained: bool = False
 
 
 def refuse_seat(task: bytes, game: LoggedGame, account: str, offer: Offer, block: int) -> None:
@@ -111,7 +113,8 @@ async def agree_on_seat(
     bounds = BOUNDS[home.preset]
     refuse_other_bounds(chain.bounds, bounds)
     refuse_bad_terms(game.terms, bounds, REMEDY)
-    refuse_bad_money(game.terms, figures, console, f"{REMEDY} Or judge it by other figures: [economics].")
+    shown = console if offer.is_explained else None
+    refuse_bad_money(game.terms, figures, shown, f"{REMEDY} Or judge it by other figures: [economics].")
     stake_wei = _choose_stake(game, offer)
     await require_tokens(chain, account, stake_wei)
     pace = await read_pace(chain)

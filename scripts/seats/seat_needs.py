@@ -35,6 +35,7 @@ from touchstone.protocol.spec.task_rules import find_training_malformations, ref
 from touchstone.protocol.spec.task_spec import TaskSpec, TrainingSpec
 from touchstone.protocol.spec.training_codec import decode_training
 from touchstone.scripts.home.home_config import HomeConfig
+from touchstone.scripts.seats.least_needs import PROCESS_BYTES
 from touchstone.scripts.tasks.task_sizes import (
     BYTES_PER_DELTA_ELEMENT,
     BYTES_PER_STATE_ELEMENT,
@@ -43,8 +44,6 @@ from touchstone.scripts.tasks.task_sizes import (
     count_rounds,
 )
 
-PROCESS_BYTES = 650_000_000
-"""The memory of a node's process without tensors: Python, PyTorch, its kernels."""
 STAYING_KINDS = (BlobKind.DATASET, BlobKind.STEP)
 """The kinds of blobs that pruning never deletes, even when their task is over."""
 

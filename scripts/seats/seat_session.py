@@ -32,8 +32,8 @@ from touchstone.scripts.account.task_names import find_own_game, read_state
 from touchstone.scripts.account.task_words import describe_solver
 from touchstone.scripts.command_line.command_errors import NotNeeded
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.json_log import note_facts
 from touchstone.scripts.command_line.progress import show_progress, with_company
-from touchstone.scripts.command_line.typed_amounts import parse_tokens
 from touchstone.scripts.documents.document_fields import Document, format_id
 from touchstone.scripts.documents.stake_documents import SolveDocument, VerifyDocument, WatchDocument
 from touchstone.scripts.home.home_config import HomeConfig, open_use, read_home
@@ -66,12 +66,13 @@ class SeatChoice:
     task: str
     home: Path
     password_file: Path | None = None
-    stake: str | None = None
+    stake_wei: int | None = None
     weights: Path | None = None
     when_idle: bool = False
     nice: int | None = None
     executor: str | None = None
     is_agreed: bool = False
+    is_explained: bool = False
 
 
 def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
@@ -85,8 +86,7 @@ def run_role(role: SeatRole, wanted: SeatChoice) -> Document:
     use = open_use(home, executor["executor"]) if home.when_idle else None
     lower_priority(home.nice or (LOWEST_NICE if home.when_idle else 0))
     config = replace(open_config(wanted.home, wanted.password_file, console), use=use, **executor)
-    stake_wei = parse_tokens(wanted.stake) if wanted.stake else 0
-    offer = Offer(role, stake_wei, wanted.is_agreed, wanted.weights)
+    offer = Offer(role, wanted.stake_wei or 0, wanted.is_agreed, wanted.weights, wanted.is_explained)
     return asyncio.run(play_role(config, home, wanted.task, offer, console))
 
 
@@ -140,6 +140,7 @@ class SeatSession:
         state = await read_state(self.chain, account)
         self.task, game = find_own_game(state, self.name)
         self.name, seat = self.task.hex(), find_seat(game, account)
+        note_facts(task=format_id(self.task))
         self.is_seated = has_duties(game, account)
         self.is_bound = self.is_seated and seat is None
         if self.is_bound:

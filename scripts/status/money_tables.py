@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from rich.table import Table
-
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.economics.account_locks import Lock, LockKind
 from touchstone.protocol.economics.account_money import AccountMoney, compute_account
@@ -16,6 +14,7 @@ from touchstone.protocol.spec.game.timing import is_over
 from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.task_names import show_seat, show_task
 from touchstone.scripts.account.task_words import is_task_closable, list_open
+from touchstone.scripts.command_line.fitting_table import FittingTable
 from touchstone.scripts.money.holdings import Holding, describe_release, find_holding
 
 COMING = PAID | {MoneyReason.RESTITUTION}
@@ -50,12 +49,10 @@ def format_reason(reason: MoneyReason) -> str:
     return reason.value.replace("_", " ")
 
 
-def make_money_table(task: bytes, game: LoggedGame, money: AccountMoney, pace: Pace) -> Table:
+def make_money_table(task: bytes, game: LoggedGame, money: AccountMoney, pace: Pace) -> FittingTable:
     """Returns a row for each locked amount, and for what is earned, owed, settled, spent and lost."""
-    table = Table(title=f"Your money in task {show_task(task)}", title_justify="left")
-    table.add_column("")
-    table.add_column("tokens", justify="right")
-    table.add_column("why, and until when", overflow="fold")
+    headings, right = ("", "tokens", "why, and until when"), frozenset({"tokens"})
+    table = FittingTable(f"Your money in task {show_task(task)}", headings, right)
     for lock in money.locks:
         table.add_row(*_describe_lock(game, lock, pace))
     for name, wei, why in (*_list_unsettled(money, pace), *_list_settled(money)):
@@ -109,11 +106,9 @@ def _list_settled(money: AccountMoney) -> Iterator[tuple[str, int, str]]:
             yield name, sum(sums.values()), format_sums(sums)
 
 
-def make_rounds_table(money: AccountMoney, pace: Pace) -> Table:
+def make_rounds_table(money: AccountMoney, pace: Pace) -> FittingTable:
     """Returns a row for each round of this account's seats: what it gave and took, and when it is settled."""
-    table = Table(title="Your rounds", title_justify="left")
-    for name in ("round", "gives and takes", "settled"):
-        table.add_column(name, overflow="fold")
+    table = FittingTable("Your rounds", ("round", "gives and takes", "settled"))
     for one in money.rounds:
         when = f"block {one.settled}" if one.settled is not None else pace.show_wait(one.due or 0)
         table.add_row(str(one.round), format_sums(one.sums), when)

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from rich.table import Table
-
 from touchstone.explorer.task_documents import count_active, describe_phase
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.chain_client import GameChain
@@ -19,6 +17,7 @@ from touchstone.protocol.spec.tokens import format_tokens
 from touchstone.scripts.account.task_names import DIGITS, show_seat, show_task
 from touchstone.scripts.account.task_words import describe_missing, list_open
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.fitting_table import FittingTable
 from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.status.money_json import sum_account
 from touchstone.scripts.status.money_tables import find_money, has_money, make_money_table, make_rounds_table
@@ -27,7 +26,8 @@ from touchstone.scripts.status.sight import Sight, look
 ROLE_NAMES = ("solvers", "verifiers", "whistleblowers")
 SHORT_NAMES = ("solve", "verify", "watch")
 """Short headings by the roles' commands, for a narrow terminal."""
-WIDE_COLUMNS = 100
+WIDE_COLUMNS, WIDE_FOR_ACCOUNTS = 100, 120
+SHORT_ACCOUNT = 10
 
 
 async def notify_status(chain: GameChain, account: str, console: Console) -> None:
@@ -48,13 +48,10 @@ def show_status(sight: Sight, console: Console) -> None:
             show(make_money_table(task, game, money, sight.pace))
 
 
-def _make_task_table(state: ChainState, roles: Sequence[str]) -> Table:
+def _make_task_table(state: ChainState, roles: Sequence[str]) -> FittingTable:
     """Makes the table of tasks. `roles` are the headings of columns that count seats."""
-    table = Table(title=f"Tasks at block {state.head_block}", title_justify="left")
-    # Keep ids whole: a cut id names nothing.
-    table.add_column("task", no_wrap=True, min_width=DIGITS + len("0x"))
-    for name in ("rounds opened", "status", *roles, "escrow left"):
-        table.add_column(name, overflow="fold")
+    headings = ("task", "rounds opened", "status", *roles, "escrow left")
+    table = FittingTable(f"Tasks at block {state.head_block}", headings)
     for task, game in state.games.items():
         table.add_row(*_describe_task(task, game, state.head_block + 1))
     for task in state.refused:
@@ -86,9 +83,9 @@ def _describe_task(task: bytes, game: LoggedGame, block: int) -> list[str]:
     ]
 
 
-def _make_wallet_table(sight: Sight) -> Table:
+def _make_wallet_table(sight: Sight) -> FittingTable:
     credit_wei = sight.state.credits[sight.account]
-    table = Table("", "amount", "can be taken out", title=f"Account {sight.account}", title_justify="left")
+    table = FittingTable(f"Account {sight.account}", ("", "amount", "can be taken out"))
     table.add_row("coin for gas", f"{sight.coin_wei / 1e18:.4f}")
     table.add_row("tokens in the wallet", format_tokens(sight.token_wei))
     table.add_row("credit", format_tokens(credit_wei), "now: touchstone withdraw" if credit_wei else "")
@@ -99,20 +96,22 @@ def show_task_status(sight: Sight, task: bytes, game: LoggedGame, console: Conso
     """Shows tables of a task's rounds and seats, and what of the task is not over."""
     show, block = console.rich.print, sight.state.head_block + 1
     now = get_state_at(game, block)
-    show(f"task {format_id(task)}, posted by {game.terms.submitter}", markup=False)
+    # A terminal wraps ids itself, so that they can be copied.
+    show(f"task {format_id(task)}", markup=False, soft_wrap=True)
+    show(f"posted by {game.terms.submitter}", markup=False, soft_wrap=True)
     show(f"at block {block - 1}: {describe_phase(game, block)}; escrow {format_tokens(get_escrow(game))}")
     for line in [
         *list_open(game, block),
         *([f"lacks {missing}"] if (missing := describe_lack(game, block)) else []),
     ]:
         show(f"- {line}", markup=False)
-    rounds = Table(title="Rounds", title_justify="left")
-    for name in ("round", "state", "opened", "closed", "claims", "audits", "merged", "root"):
-        rounds.add_column(name, overflow="fold")
+    headings = ("round", "state", "opened", "closed", "claims", "audits", "merged", "root")
+    rounds = FittingTable("Rounds", headings)
     for index, one in sorted(now.rounds.items()):
         rounds.add_row(str(index), *_describe_round_shortly(one))
     show(rounds)
-    show(_make_seat_table(now, compute_money(now, game.money, block)))
+    is_wide = console.rich.width >= WIDE_FOR_ACCOUNTS
+    show(_make_seat_table(now, compute_money(now, game.money, block), is_wide=is_wide))
     money = find_money(game, sight.account, sight.pace)
     if has_money(money):
         show(make_money_table(task, game, money, sight.pace))
@@ -120,15 +119,15 @@ def show_task_status(sight: Sight, task: bytes, game: LoggedGame, console: Conso
         show(make_rounds_table(money, sight.pace))
 
 
-def _make_seat_table(now: GameState, money: Mapping[str, AccountMoney]) -> Table:
-    """Returns all seats, with what their accounts have in the task."""
-    table = Table(title="Seats", title_justify="left")
-    for name in ("seat", "account", "state", "stake", "earned", "settled", "lost"):
-        table.add_column(name, overflow="fold")
+def _make_seat_table(now: GameState, money: Mapping[str, AccountMoney], *, is_wide: bool) -> FittingTable:
+    """Returns all seats, with what their accounts have in the task. A narrow terminal gets the first digits
+    of accounts."""
+    table = FittingTable("Seats", ("seat", "account", "state", "stake", "earned", "settled", "lost"))
     for seat in now.seats.values():
         amounts = (get_stake(now, seat.number), *sum_account(money[seat.account]))
         shown = (format_tokens(wei).split()[0] for wei in amounts)
-        table.add_row(show_seat(seat), seat.account, seat.status.name.lower(), *shown)
+        account = seat.account if is_wide else seat.account[:SHORT_ACCOUNT]
+        table.add_row(show_seat(seat), account, seat.status.name.lower(), *shown)
     return table
 
 

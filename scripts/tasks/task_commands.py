@@ -1,9 +1,8 @@
 """The commands about tasks: to write, check, record, post, halt and close one."""
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +10,7 @@ from touchstone.protocol.spec.params import FORMAT_ALIASES, OFFERED_FORMATS
 from touchstone.protocol.spec.program import CHUNK_TERMS
 from touchstone.scripts.command_line.command_results import JsonOutput
 from touchstone.scripts.command_line.command_run import Group
-from touchstone.scripts.command_line.option_types import COUNT, NUMBER, PATH
+from touchstone.scripts.command_line.option_types import COUNT, FILE, FILE_OR_FOLDER, FOLDER, NUMBER, PATH
 from touchstone.scripts.command_line.shared_options import (
     PRESETS,
     with_logs,
@@ -19,14 +18,16 @@ from touchstone.scripts.command_line.shared_options import (
     with_unlocked_home,
     with_yes,
 )
-from touchstone.scripts.documents.posting_documents import (
-    HaltDocument,
-    TaskCheckDocument,
-    TaskCloseDocument,
-    TaskExampleDocument,
-    TaskInitDocument,
-    TaskRecordDocument,
-)
+
+if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
+    from touchstone.scripts.documents.posting_documents import (
+        HaltDocument,
+        TaskCheckDocument,
+        TaskCloseDocument,
+        TaskExampleDocument,
+        TaskInitDocument,
+        TaskRecordDocument,
+    )
 
 
 @click.group("task", cls=Group)
@@ -41,7 +42,7 @@ def task() -> None:
 @click.option("--size", help="tiny, small, medium or large; small if not said")
 @click.option(
     "--step",
-    type=PATH,
+    type=FOLDER,
     metavar="FOLDER",
     help="folder of a recorded step (touchstone task record), instead of --size",
 )
@@ -49,7 +50,7 @@ def task() -> None:
 @click.option("--pay", help="pay of a solver's round, in whole tokens; 10 if not said")
 @click.option("--preset", help="block time of the chain: 12s, 2s or local; local if not said")
 @click.option("--out", type=PATH, default="task.toml", help="file to write")
-def init_task(out: Path, step: Path | None, **given: str | None) -> TaskInitDocument:
+def init_task(out: Path, step: Path | None, **given: str | None) -> "TaskInitDocument":
     """Write a commented task file from a few answers; each question has an option."""
     from touchstone.scripts.tasks.task_init import ask_task
 
@@ -57,14 +58,14 @@ def init_task(out: Path, step: Path | None, **given: str | None) -> TaskInitDocu
 
 
 @task.command("check", example="touchstone task check --config task.toml")
-@click.option("--config", type=PATH, required=True, help="task file (TOML)")
+@click.option("--config", type=FILE, required=True, help="task file (TOML)")
 @click.option(
     "--preset",
     type=PRESETS,
     help="preset of the chain that the task is for; left out: the one in the file",
 )
 @click.option("--no-trial", is_flag=True, help="train no steps to try the learning rate")
-def check(config: Path, preset: str | None, no_trial: bool) -> TaskCheckDocument:
+def check(config: Path, preset: str | None, no_trial: bool) -> "TaskCheckDocument":
     """Say whether a task file can be posted, why its amounts are what they are, and whether its learning rate
     diverges."""
     from touchstone.scripts.tasks.task_check import check_task
@@ -75,7 +76,7 @@ def check(config: Path, preset: str | None, no_trial: bool) -> TaskCheckDocument
 @task.command("create", example="touchstone task create --config task.toml --home ~/submitter")
 @click.option(
     "--config",
-    type=PATH,
+    type=FILE,
     required=True,
     help="task file (TOML): dataset, model, schedule, windows, amounts",
 )
@@ -85,6 +86,8 @@ def check(config: Path, preset: str | None, no_trial: bool) -> TaskCheckDocument
 @click.pass_obj
 def create(output: JsonOutput, config: Path, is_agreed: bool, home: Path, password_file: Path | None) -> None:
     """Post a task with its escrow and serve its dataset until it is closed."""
+    import asyncio
+
     from touchstone.scripts.home.home_lock import require_free_home
 
     require_free_home(home)  # Check before PyTorch is loaded.
@@ -107,6 +110,8 @@ def create(output: JsonOutput, config: Path, is_agreed: bool, home: Path, passwo
 @click.pass_obj
 def serve(output: JsonOutput, task: str, home: Path, password_file: Path | None) -> None:
     """Serve an own task again, after its node was stopped."""
+    import asyncio
+
     from touchstone.scripts.home.home_lock import require_free_home
 
     require_free_home(home)  # Check before PyTorch is loaded.
@@ -122,7 +127,7 @@ def serve(output: JsonOutput, task: str, home: Path, password_file: Path | None)
 
 @task.command("example", example="touchstone task example --out example")
 @click.option("--out", type=PATH, default="example", help="folder for task.toml and corpus.bin")
-def example(out: Path) -> TaskExampleDocument:
+def example(out: Path) -> "TaskExampleDocument":
     """Write a task file to begin with, and a small corpus for it."""
     from touchstone.scripts.tasks.task_example import write_example
 
@@ -134,7 +139,7 @@ def example(out: Path) -> TaskExampleDocument:
     example="touchstone task record folder --out build/step --weights --sequences 8 --tokens 512 "
     "--format exact",
 )
-@click.argument("model", type=PATH, metavar="MODEL", help="folder of a model, or its config.json")
+@click.argument("model", type=FILE_OR_FOLDER, metavar="MODEL", help="folder of a model, or its config.json")
 @click.option("--out", type=PATH, required=True, help="folder to write")
 @click.option("--weights", is_flag=True, help="begin with the weights of the folder")
 @click.option("--seed", type=NUMBER, default=0, help="seed of new weights")
@@ -174,7 +179,7 @@ def example(out: Path) -> TaskExampleDocument:
     metavar="NAMES",
     help="layers with adapters, as q_proj,v_proj; left out: all linear layers but the last",
 )
-def record(**options: Any) -> TaskRecordDocument:
+def record(**options: Any) -> "TaskRecordDocument":
     """Record a training step of a model of Hugging Face, for a task file to name."""
     from touchstone.scripts.tasks.recording import RecordedChoice, record_model
 
@@ -184,7 +189,7 @@ def record(**options: Any) -> TaskRecordDocument:
 @task.command("close", example="touchstone task close 0x3fa9 --home ~/submitter")
 @with_task
 @with_unlocked_home
-def close(task: str, home: Path, password_file: Path | None) -> TaskCloseDocument:
+def close(task: str, home: Path, password_file: Path | None) -> "TaskCloseDocument":
     """Pay out all seats of a task that is over, and close it; the rest of its escrow becomes credit."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.tasks.task_ending import close_task
@@ -196,7 +201,7 @@ def close(task: str, home: Path, password_file: Path | None) -> TaskCloseDocumen
 @with_task
 @with_yes
 @with_unlocked_home
-def halt(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> HaltDocument:
+def halt(task: str, is_agreed: bool, home: Path, password_file: Path | None) -> "HaltDocument":
     """End an own task: the round that runs is finished, none follows."""
     from touchstone.scripts.account.sending import run_with_chain
     from touchstone.scripts.tasks.task_ending import halt_task

@@ -25,6 +25,7 @@ from touchstone.scripts.account.requirements import require_agreement, require_c
 from touchstone.scripts.account.task_names import show_task
 from touchstone.scripts.command_line.command_results import Put, ignore
 from touchstone.scripts.command_line.console import Console
+from touchstone.scripts.command_line.json_log import note_facts
 from touchstone.scripts.data.packed_dataset import NOTE_NAME
 from touchstone.scripts.documents.document_fields import format_id
 from touchstone.scripts.documents.posting_documents import TaskCreateDocument
@@ -84,6 +85,7 @@ async def create_task(
         await require_tokens(node.chain, node.account, escrow_wei)
         require_agreement(console, [], "Post it?", is_agreed)
         task = await post_task(node.chain, node.store, terms, training, dataset, start)
+        note_facts(task=format_id(task))
         console.notify(
             f"posted 0x{task.hex()}; serving {_describe_served(file)} to the end. Ctrl-C stops the serving; "
             f"touchstone task serve {show_task(task)} goes on. This command again posts another task"

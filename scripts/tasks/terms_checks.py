@@ -80,12 +80,13 @@ def describe_other_bounds(actual: DeploymentBounds, own: str) -> str:
 
 
 def refuse_bad_money(
-    terms: GameTerms, figures: Figures, console: Console, remedy: str
+    terms: GameTerms, figures: Figures, console: Console | None, remedy: str
 ) -> Sequence[MoneyRule]:
-    """Shows and returns why each amount is what it is. Raises InvalidInput if cheating would pay under these
-    amounts, or honest work would not."""
+    """Returns why each amount is what it is, and shows it on a console if there is one. Raises InvalidInput
+    if cheating would pay under these amounts, or honest work would not."""
     rules = find_strictest(terms, figures)
-    show_money(rules, console)
+    if console is not None:
+        show_money(rules, console)
     broken = [rule for rule in rules if not rule.holds]
     if broken:
         raise InvalidInput(

@@ -251,7 +251,7 @@ def test_nodes_of_a_test_network_are_asked_and_others_of_a_private_network_where
         (local, ["--chain-only"], Asked.NOBODY),
         (public, ["--chain-only", "--private-peers"], Asked.NOBODY),
     ):
-        _, typed = parse(["explorer", "--deployment", "d.json", *words])
+        _, typed = parse(["explorer", *words])
         flags = {"is_chain_only": typed["chain_only"], "is_private": typed["private_peers"]}
         assert choose_asked(deployment, **flags) is asked, words
 

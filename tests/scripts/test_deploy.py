@@ -186,7 +186,8 @@ async def test_on_a_chain_that_was_begun_anew_the_contracts_are_deployed_again(
 def test_an_error_of_a_deployment_is_told_in_four_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--rpc-url", "http://127.0.0.1:1", "--keystore", str(tmp_path / "none.json")]
+    (tmp_path / "keystore.json").write_text("none")
+    words = ["--rpc-url", "http://127.0.0.1:1", "--keystore", str(tmp_path / "keystore.json")]
     (tmp_path / "password").write_text("secret")
     (tmp_path / "password").chmod(0o600)
     assert deploy.main([*words, "--password-file", str(tmp_path / "password")]) == 2

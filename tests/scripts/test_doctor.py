@@ -92,7 +92,7 @@ def test_a_sound_home_has_no_fault(operators: Operators) -> None:
     home = operators.home_of("alice")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     operators.capsys.readouterr()
-    assert main(["doctor", str(home), task[:8], "--json"]) == 0
+    assert main(["doctor", task[:8], "--home", str(home), "--json"]) == 0
     found = read_one("doctor", operators.capsys.readouterr().out)
     assert found["faults"] == 0
     results = {one["check"]: one["result"] for one in found["checks"]}
@@ -104,19 +104,19 @@ def test_a_sound_home_has_no_fault(operators: Operators) -> None:
 
 def test_a_fault_is_four_lines_and_status_1(home: Path, capsys: Capture) -> None:
     edit_config(home, "rpc_url", f"http://127.0.0.1:{claim_port(0)}")
-    assert main(["doctor", str(home)]) == 1
+    assert main(["doctor", "--home", str(home)]) == 1
     out, err = capsys.readouterr()
     place = out.index("error:    the chain does not answer as it should")
     assert [line.split(":")[0] for line in out[place:].splitlines()[:4]] == [
         "error", "expected", "actual", "do",
     ]  # fmt: skip
     assert "not tested gas: there is no usable chain" in out and "1 fault was found" in out and err == ""
-    assert main(["doctor", str(home), "--json"]) == 1
+    assert main(["doctor", "--home", str(home), "--json"]) == 1
     assert read_one("doctor", capsys.readouterr().out)["faults"] == 1
 
 
 def test_a_folder_that_is_no_home_has_one_fault(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["doctor", str(tmp_path), "--json"]) == 1
+    assert main(["doctor", "--home", str(tmp_path), "--json"]) == 1
     found = read_one("doctor", capsys.readouterr().out)
     assert found["faults"] == 1 and found["checks"][0]["error"]["what"] == "this folder is no home"
 

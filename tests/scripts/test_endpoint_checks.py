@@ -19,7 +19,15 @@ from tests.scripts.money import WEALTH_WEI, Operators
 from tests.scripts.network import ROOT, edit_config
 from tests.scripts.schemas import read_one
 from touchstone.node.joining import reachability
-from touchstone.node.joining.reachability import MOST_ASKED, SeenBy, ask_peer, ask_peers, list_askable
+from touchstone.node.joining.reachability import (
+    MOST_ASKED,
+    NOT_NOW,
+    SeenBy,
+    ask_peer,
+    ask_peers,
+    describe_seen,
+    list_askable,
+)
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.chain_state import Network as Peers
 from touchstone.node.kit.config import NodeConfig
@@ -173,8 +181,9 @@ def test_the_command_tells_a_fault_to_programs(operators: Operators) -> None:
         "-m",
         "touchstone.scripts.touchstone",
         "doctor",
-        str(operators.home_of("alice")),
         task[:8],
+        "--home",
+        str(operators.home_of("alice")),
     ]
 
     async def play() -> tuple[int | None, str]:
@@ -256,7 +265,7 @@ def test_none_that_answers_reaches_it(seen: Reach) -> None:
     with pytest.raises(EnvironmentFault) as fault:
         judge_reach(URL, see(None, seen))
     assert fault.value.what == "no peer that was asked reaches this node"
-    assert fault.value.where == URL and fault.value.actual == f"peer 0: not tested: down; peer 1: {seen}"
+    assert fault.value.where == URL and fault.value.actual == f"peer 1: {seen}; peer 0: not tested: down"
 
 
 def test_peers_that_disagree_are_told_as_such() -> None:
@@ -379,9 +388,22 @@ async def test_a_peer_that_says_not_now_is_there(tmp_path: Path) -> None:
     own = parties.Party(tmp_path / "own", 2)
     async with peer.serve() as place, own.make_client() as client:
         seen = await ask_peer(client, place, "peer", OWN)
-    assert seen.is_there and seen.is_busy and "not now" in seen.words
+    assert seen.is_there and seen.is_busy and seen.words == f"not tested: {NOT_NOW}"
     async with own.make_client() as client:
         assert not (await ask_peer(client, place, "peer", OWN)).is_there, "it is down"
+
+
+def test_peers_that_cannot_tell_for_one_reason_are_told_in_one_line() -> None:
+    """Nine homes on one machine: a peer looks at an address four times a minute, whoever asks."""
+    busy = [SeenBy(f"peer {number}", None, f"not tested: {NOT_NOW}") for number in range(5)]
+    reached = SeenBy("bob", Reach.REACHED, "reaches this node at 127.0.0.1")
+    down = SeenBy("carol", None, "not tested: down")
+    assert describe_seen([*busy[:2], reached, *busy[2:], down]) == (
+        "bob: reaches this node at 127.0.0.1; "
+        f"peer 0, peer 1 and 3 others: not tested: {NOT_NOW}; carol: not tested: down"
+    )
+    assert describe_seen(busy[:2]) == f"peer 0, peer 1: not tested: {NOT_NOW}"
+    assert "status 409" not in NOT_NOW and len(NOT_NOW) < 100
 
 
 async def test_without_any_other_endpoint_nobody_can_be_asked(home: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_sample_begins_with_the_prompt_and_is_the_same_again(
     ("words", "reason"),
     [
         (("eval", "model"), "--dataset"),
-        (("eval", "model", "--text", "none"), "no text"),
+        (("eval", "model", "--text", "none"), "'--text': there is no file none"),
         (("eval", "model", "--dataset", "words.txt"), "another tokenizer"),
         (("sample", "packed", "--prompt", "x"), "config.json"),
         (("eval", "hollow", "--text", "words.txt"), "tokenizer.json, or a vocabulary of 256"),

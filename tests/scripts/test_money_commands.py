@@ -124,8 +124,6 @@ def test_what_cannot_be_staked_is_refused(operators: Operators) -> None:
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     lines = operators.fail("alice", "stake", task[:8], "1000000")
     assert lines[1].endswith("at least 1000000 tokens") and "0 tokens of credit, 99999." in lines[2]
-    for amount in ("0", "everything", "1e3"):
-        assert "not an amount of tokens" in operators.fail("alice", "stake", task[:8], amount)[0]
     assert "unknown task" in operators.fail("alice", "stake", "0xzz", "1")[0]
 
 

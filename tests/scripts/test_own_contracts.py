@@ -139,7 +139,7 @@ def test_no_command_moves_a_token_into_contracts_that_are_others(
 def test_the_doctor_names_contracts_that_are_others(strangers: tuple[Operators, str]) -> None:
     operators, contract = strangers
     operators.capsys.readouterr()
-    assert main(["doctor", str(operators.home_of("alice")), "--json"]) == 1
+    assert main(["doctor", "--home", str(operators.home_of("alice")), "--json"]) == 1
     checks = {one["check"]: one for one in read_one("doctor", operators.capsys.readouterr().out)["checks"]}
     assert checks["contracts"]["result"] == "fault" and contract in checks["contracts"]["error"]["what"]
 

@@ -83,7 +83,9 @@ def test_an_older_journal_is_refused_before_any_question(
         one.unlink()
 
 
-@pytest.mark.parametrize("words", ["solve 0x3fa9", "verify 0x3fa9", "watch 0x3fa9", "task create --config x"])
+@pytest.mark.parametrize(
+    "words", ["solve 0x3fa9", "verify 0x3fa9", "watch 0x3fa9", "task create --config dev"]
+)
 def test_a_second_node_of_a_home_is_refused_at_once_with_the_process_of_the_first(
     tmp_path: Path, words: str
 ) -> None:
@@ -141,12 +143,13 @@ def test_a_task_is_posted_and_judged(operators: Operators, monkeypatch: pytest.M
     assert f"0x{task[:12]}" in operators.fail("alice", "solve", "0x" + task[:4] + "zz")[1]
     sent = operators.count_sent("alice")
     # The figure is a solver's: an auditor keeps what it was drawn for.
-    for command, is_told in (("solve", True), ("verify", False)):
+    for command, more, is_told in (("solve", [], True), ("verify", ["--why"], False)):
         monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
         operators.capsys.readouterr()
-        assert main([command, task[:8], "--home", str(operators.home_of("alice"))]) == 2
+        assert main([command, task[:8], *more, "--home", str(operators.home_of("alice"))]) == 2
         shown = operators.capsys.readouterr()
         assert ("MB of disk" in shown.out) is is_told and "error:    nothing was locked" in shown.err
+        assert ("C + gas of a round" in shown.out) is bool(more), "the rules are shown if they are asked for"
         _check_question(shown.out)
     assert operators.count_sent("alice") == sent + 2, "each announced its endpoint, and moved no token"
     assert "it was declined by its operator" in operators.run("alice", "status"), "no is no error of the node"
@@ -165,10 +168,10 @@ def test_a_task_is_posted_and_judged(operators: Operators, monkeypatch: pytest.M
 
 def _check_question(said: str) -> None:
     """Who cannot do the work is told before it locks anything; who is asked knows for how long."""
-    lines = ("the machine is checked first", "checking one step", "checked one step", "joining as a", "Lock ")
+    lines = ("the machine is checked first", "checking one step", "checked one step", "Joining as a", "Lock ")
     places = [said.index(line) for line in lines]
     assert places == sorted(places)
-    assert re.search(r"locks [\d.]+ tokens\. You get them back some [\d,]+ blocks", said)
+    assert re.search(r"locks [\d.]+ tokens\. You get them back (about|less than) .* after you leave", said)
     assert re.search(r"Lock [\d.]+ tokens and join\? \[y/n\]", said)
 
 
@@ -191,17 +194,17 @@ def test_a_solver_is_warned_where_a_round_does_not_fit_into_an_answer() -> None:
         (SeatRole.WHISTLEBLOWER, "an audit earns 0.00000000000000002 tokens, and you have about 0.4 a round"),
     ],
 )
-def test_what_a_seat_locks_and_until_when_is_told_in_blocks_and_hours(role: SeatRole, earns: str) -> None:
+def test_what_a_seat_locks_and_until_when_is_told(role: SeatRole, earns: str) -> None:
     """Three solvers, five verifiers and three whistleblowers sit; half of the claims are audited late."""
     game = make_world(windows=WINDOWS_12S).state
     locks, pay = describe_seat(game, role, 10**18, Pace(7, 12.0))
     assert locks == (
-        f"joining as a {role.name.lower()} locks 1 tokens. You get them back some 7,925 blocks (about 26 h) "
-        "after you leave (`touchstone leave`) or the task ends. If you are proven wrong you lose all of them"
+        f"Joining as a {role.name.lower()} locks 1 tokens. You get them back about 26 hours after you leave "
+        "or the task ends. If you are proven wrong you lose all of them."
     )
     assert pay.startswith(earns)
     (unknown, _) = describe_seat(game, role, 10**18, Pace(7, None))
-    assert "some 7,925 blocks after you leave" in unknown
+    assert "You get them back 7,925 blocks after you leave" in unknown
 
 
 def test_who_stakes_on_an_exact_task_is_told_so() -> None:

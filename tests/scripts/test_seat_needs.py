@@ -38,8 +38,8 @@ from touchstone.protocol.spec.program import Program
 from touchstone.scripts.home import node_config
 from touchstone.scripts.home.home_config import HomeConfig
 from touchstone.scripts.seats import seat_agreement, seat_needs, seat_session
+from touchstone.scripts.seats.least_needs import PROCESS_BYTES
 from touchstone.scripts.seats.seat_needs import (
-    PROCESS_BYTES,
     Need,
     compute_audit_bytes,
     compute_need,

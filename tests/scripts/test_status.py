@@ -76,7 +76,7 @@ def test_one_task_in_detail(operators: Operators) -> None:
     task, other = operators.post_task("submitter"), operators.post_task("submitter")
     operators.join("alice", task, SeatRole.VERIFIER, AMOUNTS.auditor_stake)
     said = operators.run("bob", "status", task[:8])
-    assert f"task 0x{task}, posted by {operators.account_of('submitter')}" in said
+    assert f"task 0x{task}\nposted by {operators.account_of('submitter')}\n" in said
     assert "paused" in said and "- rounds still to open: 3" in said and "- lacks 2 more solvers" in said
     # Seats of others too; nothing of other tasks.
     seat = read_rows(said)["verifier 0"]

@@ -2,7 +2,6 @@
 
 import errno
 import inspect
-import io
 import os
 import re
 import shlex
@@ -11,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tomllib
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import click
@@ -20,7 +18,7 @@ from click.shell_completion import ShellComplete
 
 from tests.scripts.network import DEADLINE_S, ROOT
 from tests.scripts.schemas import read_one
-from tests.scripts.typed import COMMANDS, parse
+from tests.scripts.typed import COMMANDS, parse, run
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.command_line.completion_commands import VARIABLE
@@ -60,7 +58,12 @@ WANTED = {
     "explorer",
     "export",
     "doctor",
+    "keys export",
+    "keys password",
     "completion",
+    "help",
+    "tasks",
+    "version",
 }
 
 
@@ -68,16 +71,6 @@ def read_manual() -> str:
     return "\n".join(
         path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")] if path.exists()
     )
-
-
-def run(*arguments: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        try:
-            status = main(arguments)
-        except SystemExit as exit:
-            status = exit.code if isinstance(exit.code, int) else 1
-    return status, out.getvalue(), err.getvalue()
 
 
 def test_a_disk_that_refuses_is_said_with_its_path_and_is_no_bug(tmp_path: Path) -> None:
@@ -109,8 +102,14 @@ def test_a_path_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) 
     assert parse(["status"])[1]["home"] == Path("/somewhere/other")
 
 
-HEAVY = {"torch", "numba", "numpy", "web3", "aiohttp", "eth_account"}
-"""A second of processor time and more, together."""
+HEAVY = (
+    "torch", "numba", "numpy", "web3", "aiohttp", "eth_account", "rich", "asyncio", "touchstone.node",
+    "touchstone.explorer", "touchstone.protocol.compute", "touchstone.protocol.economics",
+    "touchstone.protocol.spec.game.state", "touchstone.protocol.spec.task_spec",
+    "touchstone.scripts.documents.overview_documents",
+)  # fmt: skip
+"""Modules, with those below them, that only a command that runs needs: together some seconds of processor
+time."""
 
 
 @pytest.mark.parametrize(
@@ -121,13 +120,14 @@ def test_what_needs_neither_tensors_nor_a_chain_waits_for_none(words: str) -> No
         "import sys; from touchstone.scripts.touchstone import main\n"
         "try: main(sys.argv[1:])\n"
         "except SystemExit: pass\n"
-        "print('loaded:', *sorted({name.split('.')[0] for name in sys.modules}))"
+        "print('loaded:', *sorted(sys.modules))"
     )
     result = subprocess.run(
         [sys.executable, "-c", code, *words.split()], cwd=ROOT, capture_output=True, text=True
     )
     loaded = result.stdout.rsplit("loaded:", 1)[1].split()
-    assert "touchstone" in loaded and not HEAVY & set(loaded)
+    heavy = [name for name in loaded if any(f"{name}.".startswith(f"{one}.") for one in HEAVY)]
+    assert "touchstone.scripts.touchstone" in loaded and not heavy
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,7 @@ def test_what_needs_neither_tensors_nor_a_chain_waits_for_none(words: str) -> No
         "tasks.terms_checks",
         "calibration.limit_policy",
         "status.status_report",
+        "status.offer_tables",
     ],
 )
 def test_commands_that_only_ask_the_chain_do_not_wait_for_torch(module: str) -> None:
@@ -175,14 +176,14 @@ def test_a_number_that_can_be_none_is_refused_by_name(words: str, name: str, val
     assert f"got {shown!r}" in said and f"touchstone {words} --help" in advice
 
 
-@pytest.mark.parametrize("words", ["eval model --text words.txt", "sample model --prompt x"])
+@pytest.mark.parametrize("words", ["eval model", "sample . --prompt x"])
 def test_what_would_read_or_write_nothing_is_refused_before_anything_is_loaded(words: str) -> None:
     status, _, err = run(*words.split(), "--tokens", "0")
     assert status == 2 and "'--tokens': expected a whole number from 1 to" in err
 
 
 @pytest.mark.parametrize(
-    "typed", ["{0}", "status --home x {0} {0}", "init --preset {0}", "status {1}", "init --{0}"]
+    "typed", ["status --home x {0} {0}", "init --preset {0}", "status {1}", "init --{0}"]
 )
 def test_what_is_typed_steers_no_terminal_and_fills_no_screen(typed: str) -> None:
     file = "a\x1b[2J\n\u202e" + "x" * 5000
@@ -192,8 +193,14 @@ def test_what_is_typed_steers_no_terminal_and_fills_no_screen(typed: str) -> Non
     assert err.replace("\n", "").isprintable() and "a\\x1b[2J" in err
 
 
+@pytest.mark.parametrize("before", ["", "task ", "help "])
+def test_a_name_that_is_typed_steers_no_terminal_either(before: str) -> None:
+    status, out, err = run(*before.split(), "a\x1b[2J\n\u202e" + "x" * 5000)
+    assert (status, out) == (2, "") and len(err) < 200 and len(err.splitlines()) == 1
+    assert err.replace("\n", "").isprintable() and "a\\x1b[2J" in err
+
+
 def test_a_slip_is_told_with_what_was_meant() -> None:
-    assert "Did you mean 'withdraw'?" in run("withdra")[2]
     assert "Did you mean '--home'?" in run("status", "--hom", "x")[2]
     assert "do:       See `touchstone task halt --help`." in run("task", "halt", "0x3fa9", "--yess")[2]
 
@@ -212,8 +219,22 @@ def tell_default(option: click.Parameter) -> str:
     return f"default: {option.default}" if has_one else ""
 
 
+NAMED = ("task.toml", "texts.jsonl", "tokenizer.json", "alice.json", "bob.json", "carol.json")
+"""Files of the examples; their folders are below."""
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the files and folders that the examples of the help name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("deployments", "build/model", "corpus", "folder"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in (*NAMED, "deployments/31337.json"):
+        (tmp_path / name).write_text("")
+
+
 @pytest.mark.parametrize("words", COMMANDS)
-def test_help_shows_an_example_that_parses(words: str) -> None:
+def test_help_shows_an_example_that_parses(words: str, workplace: None) -> None:
     status, out, _ = run(*words.split(), "--help")
     command, told = COMMANDS[words], " ".join(out.split())
     assert status == 0 and command.example in out
@@ -236,7 +257,13 @@ def test_every_subcommand_is_documented(words: str) -> None:
 def test_a_function_takes_what_its_command_declares(words: str) -> None:
     """What `Command` itself takes does not reach it."""
     command = COMMANDS[words]
-    names = {one.name for one in command.params} - {"is_json", "is_debug", "log_level", "log_file"}
+    names = {one.name for one in command.params} - {
+        "is_json",
+        "is_debug",
+        "log_level",
+        "log_file",
+        "log_format",
+    }
     assert command.callback is not None
     taken = inspect.signature(command.callback).parameters.values()
     listed = {one.name for one in taken if one.kind is not one.VAR_KEYWORD} - {"output", "context"}
@@ -285,14 +312,14 @@ def test_the_manual_lists_every_exit_status() -> None:
     assert rows == [str(int(code)) for code in ExitCode]
 
 
-@pytest.mark.parametrize("words", ["solve", "verify", "watch", "task create", "devnet"])
+@pytest.mark.parametrize("words", ["solve", "verify", "watch", "task create", "devnet", "explorer"])
 def test_what_runs_for_long_has_a_log(words: str) -> None:
-    assert {"log_level", "log_file"} <= {option.name for option in COMMANDS[words].params}
+    assert {"log_level", "log_file", "log_format"} <= {option.name for option in COMMANDS[words].params}
 
 
 def test_an_unknown_subcommand_is_refused() -> None:
-    assert run("dance")[0] == 2
-    assert run()[0] == run("task")[0] == 2 and "Write a commented task file" in run("task")[2]
+    assert run("dance") == (2, "", "touchstone has no command dance. All commands: touchstone --help\n")
+    assert run("task")[0] == 2 and "Write a commented task file" in run("task")[2]
 
 
 @pytest.mark.parametrize("arguments", [("status", "--hom", "x"), ("task", "example", "--ou", "build/x")])
@@ -345,7 +372,7 @@ def test_in_the_background_it_ends_when_it_is_asked_to_and_not_with_ctrl_c() -> 
             process.kill()
 
 
-SHELLS = ("bash", "zsh")
+SHELLS = ("bash", "zsh", "fish")
 
 
 def complete(*words: str) -> set[str]:
@@ -369,6 +396,10 @@ def test_options_and_choices() -> None:
     assert complete("completion", "z") == {"zsh"}
 
 
+def test_each_shell_is_offered() -> None:
+    assert complete("completion", "") == set(SHELLS)
+
+
 def test_files_where_a_path_is_wanted_and_no_option_out_of_nothing() -> None:
     assert complete("solve", "0x12", "--password-file", "pa") == {"<file>"}
     assert complete("solve", "--nonsense") == set()
@@ -388,6 +419,17 @@ def test_bash_asks_the_command_itself(tmp_path: Path) -> None:
         ["bash", "-c", "\n".join(lines)], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert (done.stdout, done.stderr, done.returncode) == ("check\n", "", 0)
+
+
+def test_fish_asks_the_command_itself() -> None:
+    """With the words before the cursor, as the script for fish passes them."""
+    asked = {VARIABLE: "fish_complete", "COMP_WORDS": "touchstone task ch", "COMP_CWORD": "ch"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **asked}
+    command = [sys.executable, "-m", "touchstone.scripts.touchstone"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout.startswith("plain,check\tSay whether a task file can be posted")
+    assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
+    assert VARIABLE in run("completion", "fish")[1] and "commandline -t" in run("completion", "fish")[1]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -48,6 +48,18 @@ def measure_pace(first: Head | None, head: Head) -> Pace:
     return Pace(head.number, (head.timestamp_s - first.timestamp_s) / (head.number - first.number))
 
 
+def spell_duration(seconds: float) -> str:
+    """Returns a length of time for a sentence, in one unit: `about 50 minutes`, `about 26 hours`."""
+    minutes, hours = round(seconds / MINUTE_S), round(seconds / HOUR_S)
+    if seconds < MINUTE_S:
+        return "less than a minute"
+    if seconds < 2 * HOUR_S:
+        return f"about {minutes} minute{'s' if minutes > 1 else ''}"
+    if hours < SHOWN_DAYS * DAY_S // HOUR_S:
+        return f"about {hours} hours"
+    return f"about {round(seconds / DAY_S)} days"
+
+
 def show_duration(seconds: float) -> str:
     """Returns a length of time in words: `about 1 h 23 min`, `about 26 h`, `about 3 d 4 h`."""
     minutes, hours = round(seconds / MINUTE_S), round(seconds / HOUR_S)

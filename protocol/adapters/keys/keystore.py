@@ -11,7 +11,11 @@ from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from eth_keys.constants import SECPK1_N
 
-from touchstone.protocol.adapters.files.private_files import require_private_file, write_private_file
+from touchstone.protocol.adapters.files.private_files import (
+    replace_private_file,
+    require_private_file,
+    write_private_file,
+)
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import InvalidInput
 
@@ -71,6 +75,38 @@ def import_keystore(source: Path, path: Path, password: str, *, is_devnet: bool 
     return _write_keystore(path, account, password, work_factor)
 
 
+def change_keystore_password(path: Path, password: str, new: str) -> AccountKey:
+    """Encrypts the keystore at `path` under a new password, and returns its key. The file is replaced whole
+    or not at all, once the new password has opened its text. Raises InvalidInput as load_keystore does, or if
+    the new password is empty."""
+    key = load_keystore(path, password)
+    text = _encrypt(key._account, new, _choose_work_factor(path))
+    Account.decrypt(json.loads(text), new)
+    replace_private_file(path, text)
+    return key
+
+
+def copy_keystore(path: Path, out: Path, password: str, new: str) -> AccountKey:
+    """Writes the key of a keystore encrypted under the password `new` to `out`, and returns it. Raises
+    InvalidInput as load_keystore does, or if `out` exists or the new password is empty."""
+    key = load_keystore(path, password)
+    return _write_keystore(out, key._account, new, _choose_work_factor(path))
+
+
+def reveal_key(path: Path, password: str) -> tuple[str, str]:
+    """Returns the address of a keystore, and its key itself as 64 hexadecimal digits, for a person who has
+    asked for it. Raises InvalidInput as load_keystore does."""
+    account = load_keystore(path, password)._account
+    return str(account.address), bytes(account.key).hex()
+
+
+def _choose_work_factor(path: Path) -> int:
+    """Returns the N of scrypt for a new text of a keystore: weak for one of a test network alone."""
+    found = {name.lower(): part for name, part in json.loads(path.read_bytes()).items()}
+    factor = found["crypto"].get("kdfparams", {}).get("n")
+    return DEVNET_SCRYPT_WORK_FACTOR if factor == DEVNET_SCRYPT_WORK_FACTOR else SCRYPT_WORK_FACTOR
+
+
 def _read_bare_key(path: Path) -> LocalAccount:
     with path.open("rb") as file:
         text = file.read(MAX_KEYSTORE_BYTES).strip().removeprefix(b"0x")
@@ -88,6 +124,11 @@ def _read_bare_key(path: Path) -> LocalAccount:
 
 
 def _write_keystore(path: Path, account: LocalAccount, password: str, work_factor: int) -> AccountKey:
+    write_private_file(path, _encrypt(account, password, work_factor))
+    return AccountKey(account)
+
+
+def _encrypt(account: LocalAccount, password: str, work_factor: int) -> bytes:
     if not password:
         raise InvalidInput(
             what="a keystore needs a password",
@@ -97,8 +138,7 @@ def _write_keystore(path: Path, account: LocalAccount, password: str, work_facto
         )
     # Name the key derivation: eth-account would otherwise take it from an environment variable.
     encrypted = Account.encrypt(account.key, password, kdf="scrypt", iterations=work_factor)
-    write_private_file(path, json.dumps(encrypted).encode())
-    return AccountKey(account)
+    return json.dumps(encrypted).encode()
 
 
 def _describe_reason(error: Exception) -> str:

@@ -32,6 +32,10 @@ class Refused(EnvironmentFault):
     """A peer refuses this request, for good or for now."""
 
 
+class NotNow(Refused):
+    """A peer refuses for now (status 409): it may be behind on the chain, or it was asked too often."""
+
+
 class ClocksDiffer(Refused):
     """A peer refused a request because of the time in it. The next request is dated by the peer's clock."""
 
@@ -112,7 +116,8 @@ async def require_success(
     is_refusal = response.status >= 400
     if not is_refusal:
         raise blame(peer, path, "an answer that no honest server gives", "status 200 or 206", response.status)
-    raise (ClocksDiffer if is_timed_anew else Refused)(
+    kind = ClocksDiffer if is_timed_anew else NotNow if response.status == 409 else Refused
+    raise kind(
         what=f"the peer {peer.account} does not serve this request",
         expected="status 200",
         actual=f"status {response.status}: {reason}",

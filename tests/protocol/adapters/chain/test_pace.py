@@ -2,7 +2,7 @@
 
 import pytest
 
-from touchstone.protocol.adapters.chain.pace import Pace, show_duration
+from touchstone.protocol.adapters.chain.pace import Pace, show_duration, spell_duration
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,21 @@ from touchstone.protocol.adapters.chain.pace import Pace, show_duration
 )
 def test_durations(seconds: float, text: str) -> None:
     assert show_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (59, "less than a minute"),
+        (60, "about 1 minute"),
+        (3590, "about 60 minutes"),
+        (7200, "about 2 hours"),
+        (93_300, "about 26 hours"),
+        (280_000, "about 3 days"),
+    ],
+)
+def test_durations_in_a_sentence(seconds: float, text: str) -> None:
+    assert spell_duration(seconds) == text
 
 
 def test_a_block_to_come_has_a_time_where_one_is_known() -> None:
