@@ -170,6 +170,7 @@ class PageServer:
         return answer({
             **self._make_row(task),
             "training": make_training(view.state.task_terms[task], view.state.texts[task]),
+            "progress": view.make_progress(task),
             "is_exact": game.terms.is_exact,
             "root": to_hex(game.root),
             "amounts": amounts,

@@ -1,6 +1,11 @@
 // Which view the address asks for, when it is shown again, and the keyboard.
 import { el, link } from "/static/dom.js";
-import { fetchJson, showAllLines, showAccounts, showDispute, showOldRounds, showRound, showTask, showTasks } from "/static/pages.js";
+import { fetchJson } from "/static/api.js";
+import { showAccounts } from "/static/accounts.js";
+import { showDispute } from "/static/board.js";
+import { showTasks } from "/static/front.js";
+import { showRound } from "/static/round.js";
+import { showAllLines, showOldRounds, showTask } from "/static/task.js";
 
 const main = document.getElementById("main");
 const HEX = /^0x[0-9a-f]{64}$/;

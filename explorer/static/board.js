@@ -1,4 +1,5 @@
 // One dispute as a board: the moves of both sides in order, down to the one number.
+import { api, fetchJson } from "/static/api.js";
 import { el, hash, link, list } from "/static/dom.js";
 
 const TITLES = {
@@ -23,8 +24,7 @@ const NEXT = {
   LEAVES: "the leaves that were demanded", LAST: "a proof of one number",
 };
 
-/** The page of a dispute. */
-export function showBoard(task, found) {
+function showBoard(task, found) {
   return [
     el("h1", {}, `${found.opener} disputes ${found.about}, segment ${found.segment}`),
     list([
@@ -78,3 +78,6 @@ export function showNumber(number, who) {
     number.operands.length > 1 ? el("details", {}, el("summary", {}, `all ${number.operands.length} terms`),
       el("ol", {}, number.operands.map((term) => el("li", {}, el("code", {}, term.join(" and ")))))) : null);
 }
+
+/** The page of one dispute. */
+export const showDispute = async (task, dispute) => showBoard(task, await fetchJson(api(task, "disputes", dispute)));

@@ -38,3 +38,12 @@ export const list = (pairs) => el("dl", {}, pairs.flatMap(([name, value]) => [el
 function asChild(value) {
   return value === null || value === undefined ? "" : typeof value === "number" ? value.toLocaleString("en") : value;
 }
+
+/** The first digits of a task's id. */
+export const short = (task) => task.slice(0, 14);
+
+/** What nodes say of their own work. */
+export const reported = (...words) => el("span", { class: "reported" }, ...words);
+
+/** A loss in nats. */
+export const nats = (loss) => loss === null || loss === undefined ? null : loss.toFixed(3);

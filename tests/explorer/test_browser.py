@@ -128,6 +128,26 @@ async def test_a_long_task_is_read_while_it_goes_on(tmp_path: Path) -> None:
     flaws.require_none()
 
 
+async def test_the_page_of_a_task_says_first_how_good_the_model_is(tmp_path: Path) -> None:
+    require_chromium()
+    rounds, solvers, flaws = 3, 4, Flaws()
+    make_files(tmp_path, rounds, solvers, 1)
+    report(tmp_path / "stored.sqlite", range(rounds), solvers)
+    async with (
+        open_browser() as browser,
+        open_explorer(make_chain(), tmp_path / "stored.sqlite", Names({})) as explorer,
+    ):
+        page = await open_page(browser, explorer.url + PLACE, "wide-light", flaws)
+        line = await page.inner_text(".lead")
+        assert line == "The model is at 1.50 and falling (6.00 before training)."
+        assert "rounds done" in await page.locator(".chart").first.inner_text()
+        table = page.locator("table:has(caption:has-text('Held-out loss of each model'))")
+        rows = [await one.inner_text() for one in await table.locator("tbody tr").all()]
+        assert len(rows) == 4 and rows[-1].startswith("before training") and "6.000 ± 0.020" in rows[-1]
+        await page.context.close()
+    flaws.require_none()
+
+
 async def test_reported_losses_are_drawn_and_distances_stand_beside_the_votes(tmp_path: Path) -> None:
     """All of it is marked as what nodes say. Without reports the pages say that there are none."""
     require_chromium()
@@ -143,12 +163,12 @@ async def test_reported_losses_are_drawn_and_distances_stand_beside_the_votes(tm
         async with open_explorer(make_chain(), tmp_path / "stored.sqlite", Names({})) as explorer:
             for look in LOOKS:
                 page = await open_page(browser, explorer.url + PLACE, look, flaws)
-                await page.wait_for_selector("h2:text-is('Losses')")
-                assert await page.locator(".chart canvas").count() == 2
-                legend = await page.locator(".chart").nth(1).inner_text()
-                assert all(f"shard {shard}" in legend for shard in range(solvers)) and "mean of all" in legend
+                await page.wait_for_selector("h2:text-is('Losses of the shards')")
+                assert await page.locator(".chart canvas").count() == 3
+                legend = await page.locator(".chart").nth(2).inner_text()
+                assert all(f"shard {shard}" in legend for shard in range(solvers)) and "mean of" in legend
                 row = page.locator("tr:has(a:text-is('round 1'))")
-                assert await row.locator(".reported").inner_text() == "2.800"
+                assert await row.locator(".reported").all_inner_texts() == ["2.000 ± 0.020", "2.800"]
                 await see(page, "losses", look, flaws)
                 await page.goto(f"{explorer.url}{PLACE}/round/1")
                 await page.wait_for_selector("h2:has-text('Audits')")

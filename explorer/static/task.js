@@ -1,0 +1,109 @@
+// One task: what it trains, its rounds, seats, money, disputes, and what happened.
+import { api, fetchJson } from "/static/api.js";
+import { STAGES, showNumber } from "/static/board.js";
+import { showRounds } from "/static/chart.js";
+import { el, hash, link, list, nats, person, reported, short, table } from "/static/dom.js";
+import { heldoutParts, progressParts, shardParts, withError } from "/static/losses.js";
+import { moneyTables, seatTable } from "/static/money.js";
+
+/** One task: what it trains, its rounds, seats, money, disputes, and what happened. */
+export async function showTask(task) {
+  const [found, rounds, disputes, lines] = await Promise.all([
+    fetchJson(api(task)), fetchJson(api(task, "rounds?limit=50")), fetchJson(api(task, "disputes")),
+    fetchJson(api(task, "lines?limit=30"))]);
+  return [
+    el("h1", {}, `Task ${short(task)}: ${found.phase}`),
+    ...progressParts(found.progress),
+    ...found.convicted.map((one) => showConviction(task, one)),
+    showTraining(found),
+    el("h2", {}, "How good is the model?"), ...heldoutParts(found.progress),
+    el("h2", {}, "Rounds"), showRounds(rounds.rounds), roundTable(task, rounds), olderRounds(task, rounds),
+    el("p", {}, el("a", { href: api(task, "work.csv") }, "Who trained what, as CSV")),
+    el("h2", {}, "Losses of the shards"), ...shardParts(rounds.rounds),
+    el("h2", {}, "Disputes"), ...disputeTables(task, disputes),
+    el("h2", {}, "Seats"), seatTable(found.seated),
+    el("h2", {}, "Money"), ...moneyTables(found.money),
+    el("h2", {}, "What happened"), showLines(lines.lines),
+    lines.lines.length === 30 ? el("p", {}, link(["task", task, "lines"], "all that happened")) : null,
+  ];
+}
+
+function showConviction(task, one) {
+  const where = one.dispute ? link(["task", task, "dispute", one.dispute], "the dispute, move by move") : null;
+  return el("section", { "aria-label": `conviction of ${one.name}` },
+    el("p", { class: "bad" }, `${one.name} was convicted in block ${one.block} (${one.proof}): its stake of ${one.stake} is gone. `,
+      `${one.finder} found it. `, where),
+    one.number ? showNumber(one.number, one.name) : null);
+}
+
+function showTraining(found) {
+  const said = found.training;
+  const what = said.error ? [["training", `no description: ${said.error}`]] : [
+    ["model", `${said.parameters.toLocaleString("en")} parameters, in ${said.numeric_format}`],
+    ["a round", `${said.inner_steps} steps of ${said.tokens_per_step.toLocaleString("en")} tokens, audited in segments of ${said.segment_steps}`],
+    ["dataset", `${said.dataset_tokens.toLocaleString("en")} tokens`],
+  ];
+  const audits = found.is_exact ? "equal, bit for bit" : "inside the task's limits";
+  return el("div", {}, list([
+    ["id", el("code", {}, found.task)], ["submitter", person(found.submitter)], ...what,
+    ["an audit accepts ends that are", audits], ["rounds", `${found.rounds_opened} of ${found.rounds} opened`],
+    ["escrow left", found.escrow], ["root of the model", hash(found.root)],
+    ["stakes", `${found.amounts.solver_stake} a solver, ${found.amounts.auditor_stake} an auditor`],
+    ["pay", `${found.amounts.solver_pay} a round and solver, ${found.amounts.audit_pay} a vote`],
+  ]));
+}
+
+/** The held-out loss of the model that a round has made. */
+const heldout = (row) => {
+  const made = (row.heldout || []).find((one) => one.rounds_done === row.round + 1);
+  return made ? reported(withError(made)) : null;
+};
+
+const roundTable = (task, rounds) => table(`Rounds, newest first (${rounds.total} opened)`, [
+  ["round", (row) => link(["task", task, "round", String(row.round)], `round ${row.round}`)],
+  ["stage", (row) => row.stage], ["opened in block", (row) => row.opened, true],
+  ["closed", (row) => row.closed, true], ["solvers", (row) => row.solvers, true],
+  ["claims", (row) => row.claims, true], ["votes", (row) => row.votes, true],
+  ["merged", (row) => row.merged, true], ["held-out loss, reported", (row) => heldout(row), true],
+  ["mean of the shards, reported", (row) => row.losses ? reported(nats(row.losses.mean)) : null, true],
+  ["root", (row) => hash(row.root)],
+], rounds.rounds);
+
+function olderRounds(task, rounds) {
+  const last = rounds.rounds[rounds.rounds.length - 1];
+  return last && last.round > 0 ? el("p", {}, link(["task", task, "rounds", String(last.round)], "older rounds")) : null;
+}
+
+/** Rounds before one, a page at a time. */
+export async function showOldRounds(task, before) {
+  const number = Number(before) || 0;
+  const rounds = await fetchJson(api(task, `rounds?limit=50&before=${number}`));
+  return [el("h1", {}, `Rounds before round ${number}`), roundTable(task, rounds), olderRounds(task, rounds)];
+}
+
+function disputeTables(task, found) {
+  const rows = table("Disputes, newest first", [
+    ["dispute", (row) => link(["task", task, "dispute", row.dispute], short(row.dispute))],
+    ["about", (row) => `${row.about}, segment ${row.segment}`], ["opened by", (row) => row.opener],
+    ["stands at", (row) => el("span", { class: row.is_convicted ? "bad" : null }, STAGES[row.stage] || row.stage)],
+    ["has to move", (row) => row.turn], ["up to block", (row) => row.until_block, true],
+  ], found.disputes);
+  const queries = !found.queries.length ? null : table("Open queries", [["opened by", (row) => row.asker], ["about", (row) => row.about],
+    ["up to block", (row) => row.until_block, true]], found.queries);
+  const contests = !found.contests.length ? null : table("Open contests of a root", [["contester", (row) => row.contester],
+    ["round", (row) => row.round, true], ["turn", (row) => row.turn], ["up to block", (row) => row.until_block, true]], found.contests);
+  return [rows, queries, contests];
+}
+
+const showLines = (lines) => el("ol", { class: "lines" }, lines.map((one) =>
+  el("li", {}, el("span", { class: "block" }, `block ${one.block}`), one.line)));
+
+/** All lines of a task, a page at a time. */
+export async function showAllLines(task, block, log) {
+  const before = block ? `&block=${block}&log=${log}` : "";
+  const { lines } = await fetchJson(api(task, `lines?limit=200${before}`));
+  const last = lines[lines.length - 1];
+  return [el("h1", {}, `What happened in task ${short(task)}`), showLines(lines),
+    lines.length === 200 ? el("p", {}, link(["task", task, "lines", String(last.block), String(last.log)], "earlier")) : null];
+}
+
