@@ -18,6 +18,7 @@ from typing import Any
 
 from touchstone.explorer.account_documents import Totals, add_round, add_votes
 from touchstone.explorer.convicted_number import find_number
+from touchstone.explorer.conviction_facts import find_shares, find_statement, find_untouched
 from touchstone.explorer.event_index import EventIndex
 from touchstone.explorer.money_documents import TOTALS, Money, find_money, sum_money
 from touchstone.explorer.names import Names
@@ -176,7 +177,8 @@ class ChainView:
         for event in events:
             self._fold_one(event, beside[event.transaction_hash], lines)
             if event.name == "SeatConvicted" and event.arguments["task"] in self.posted:
-                self._convict(event.arguments["task"], event, _find_ended(before, event))
+                together = [one for one in events if one.transaction_hash == event.transaction_hash]
+                self._convict(event.arguments["task"], event, _find_ended(before, event), together)
             before = event if event.name in ("DisputeEnded", "SeatConvicted") else before
         self.index.put_lines(lines)
 
@@ -316,9 +318,11 @@ class ChainView:
     def _read_training(self, task: bytes) -> dict[str, Any]:
         return make_training(self.state.task_terms[task], self.state.texts[task])
 
-    def _convict(self, task: bytes, event: Event, dispute: bytes | None) -> None:
+    def _convict(self, task: bytes, event: Event, dispute: bytes | None, together: Sequence[Event]) -> None:
+        """Notes a conviction. `together` are all events of its transaction."""
         values, game = event.arguments, self.state.games.get(task)
         seat = None if game is None else game.seats.get(int(values["seat"]))
+        statement = find_statement(event, together)
         self.convictions[task].append(
             Conviction(
                 event.block_number,
@@ -329,6 +333,9 @@ class ChainView:
                 ProofKind(int(values["proof"])),
                 int(values["stake_wei"]),
                 dispute,
+                statement,
+                find_shares(task, together),
+                None if game is None else find_untouched(game, statement),
             )
         )
         if not self.index.find_number(event.transaction_hash)[0]:

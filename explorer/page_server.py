@@ -1,9 +1,11 @@
 """Serves the explorer's pages and their data, as JSON, CSV and a stream of changes. Reading only.
 
     /                               the page; all views are in its URL after the #
-    /api/status, /api/tasks         the deployment and its tasks
+    /api/status, /api/front         the deployment, and figures over all of its tasks
+    /api/tasks                      its tasks
     /api/tasks/TASK[/...]           one task: rounds, lines, disputes, work.csv
     /api/accounts[.csv]             what each account did in all tasks
+    /conviction/TASK/BLOCK-SEAT     a page for each conviction (conviction_pages.py)
     /api/live                       server-sent events: which tasks have changed
 
 Every answer is limited in size, and tells the browser to run nothing but this server's own files.
@@ -21,11 +23,12 @@ from aiohttp import web
 
 from touchstone.explorer.account_documents import format_accounts, format_csv, list_accounts
 from touchstone.explorer.chain_view import BROKEN, ChainView
-from touchstone.explorer.dispute_documents import make_conviction, make_dispute_row
+from touchstone.explorer.conviction_pages import ConvictionPages, show_conviction
+from touchstone.explorer.dispute_documents import make_dispute_row
+from touchstone.explorer.front_documents import make_front
 from touchstone.explorer.money_documents import list_seats, make_money
 from touchstone.explorer.names import show_wei
 from touchstone.explorer.round_documents import make_round_row
-from touchstone.explorer.story import Conviction
 from touchstone.explorer.task_documents import make_row, make_training, to_hex
 from touchstone.explorer.work_documents import WORK_COLUMNS, list_work
 from touchstone.protocol.adapters.wire.limits import ConnectionWatch, WireLimits
@@ -70,6 +73,7 @@ class PageServer:
             ("/", self.get_file),
             ("/static/{name}", self.get_file),
             ("/api/status", self.get_status),
+            ("/api/front", self.get_front),
             ("/api/tasks", self.list_tasks),
             ("/api/accounts", self.list_accounts),
             ("/api/accounts.csv", self.write_accounts),
@@ -83,6 +87,7 @@ class PageServer:
         )
         for path, handler in routes:
             app.router.add_get(path, handler)
+        ConvictionPages(self._view).add_routes(app)
         app.router.add_get("/api/live", self.stream_changes, allow_head=False)
         return app
 
@@ -104,7 +109,8 @@ class PageServer:
                 refusal.headers.update(HEADERS)
                 raise
         if not response.prepared:
-            response.headers.update(HEADERS)
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
         return response
 
     async def get_status(self, request: web.Request) -> web.Response:
@@ -124,6 +130,10 @@ class PageServer:
             "events": view.index.count_events(),
         })  # fmt: skip
 
+    async def get_front(self, request: web.Request) -> web.Response:
+        """Returns four figures over all tasks, and the newest conviction."""
+        return answer(make_front(self._view))
+
     async def list_tasks(self, request: web.Request) -> web.Response:
         """Returns the newest tasks first; ?offset=N&limit=N."""
         view, offset = self._view, read_number(request, "offset", 0)
@@ -138,7 +148,8 @@ class PageServer:
             return {"task": to_hex(task), "posted": view.posted[task], "refused": why}
         known = {"posted": view.posted[task], "convictions": len(view.convictions[task])}
         try:
-            return make_row(task, game, view.next_block, view.names) | known
+            parameters = int(view.state.task_terms[task].parameter_count)
+            return make_row(task, game, view.next_block, view.names, parameters) | known
         except BROKEN as error:
             # A stranger's task must not hide the others.
             return {"task": to_hex(task), "posted": view.posted[task], "refused": str(error)}
@@ -177,11 +188,14 @@ class PageServer:
             "windows": asdict(game.terms.windows),
             "seated": list_seats(game, money, view.names),
             "money": make_money(game, money, view.names),
-            "convicted": [self._make_conviction(one) for one in view.convictions[task][: -PAGE - 1 : -1]],
+            "convicted": self._list_convicted(task),
         })  # fmt: skip
 
-    def _make_conviction(self, one: Conviction) -> dict[str, Any]:
-        return make_conviction(one, self._view.index.find_number(one.transaction_hash)[1], self._view.names)
+    def _list_convicted(self, task: bytes, dispute: bytes | None = None) -> list[dict[str, Any]]:
+        """Returns the newest convictions first, only those of a dispute if it is given."""
+        found = self._view.convictions[task]
+        places = [at for at, one in enumerate(found) if dispute is None or one.dispute == dispute]
+        return [show_conviction(self._view, task, at) for at in places[: -PAGE - 1 : -1]]
 
     async def list_rounds(self, request: web.Request) -> web.Response:
         """Returns the newest rounds first; ?before=ROUND&limit=N."""
@@ -269,7 +283,7 @@ class PageServer:
             })  # fmt: skip
             if event.name == "DisputeEnded":
                 number = view.index.find_number(event.transaction_hash)[1]
-        convicted = [self._make_conviction(one) for one in view.convictions[task] if one.dispute == name]
+        convicted = self._list_convicted(task, name)
         board = make_dispute_row(game, dispute, view.names)
         return answer({**board, "moves": moves, "number": number, "convicted": convicted})
 

@@ -1,6 +1,7 @@
 // What accounts did: all of them, or one task by task.
 import { fetchJson } from "/static/api.js";
 import { el, link, short, table } from "/static/dom.js";
+import { STATES } from "/static/money.js";
 
 const big = (number) => number < 1e6 ? number : number.toExponential(2);
 
@@ -14,11 +15,10 @@ export async function showAccounts(account, offset) {
     ["rounds trained", (row) => row.rounds_trained, true], ["accepted", (row) => row.rounds_accepted, true],
     ["merged", (row) => row.rounds_merged, true], ["tokens", (row) => big(row.tokens), true],
     ["FLOPs", (row) => big(row.flops), true], ["audits voted", (row) => row.audits_voted, true],
-    ["locked", (row) => row.locked, true], ["earned, not settled", (row) => row.earned, true],
-    ["settled", (row) => row.settled, true], ["lost", (row) => row.lost, true],
+    ...STATES,
     ["convictions", (row) => row.convictions ? el("span", { class: "bad" }, String(row.convictions)) : 0, true]];
   const title = account ? `Account ${found.accounts.length ? found.accounts[0].name : short(account)}` : "Accounts";
-  const caption = account ? "What this account did, by task" : "What each account did in all tasks, most training first";
+  const caption = account ? "What this account did, by task; amounts in tokens" : "What each account did in all tasks, most training first; amounts in tokens";
   const end = start + found.accounts.length;
   return [el("h1", {}, title), account ? el("p", {}, el("code", {}, account)) : null,
     table(caption, columns, found.accounts),

@@ -3,7 +3,7 @@ import { el, link } from "/static/dom.js";
 import { fetchJson } from "/static/api.js";
 import { showAccounts } from "/static/accounts.js";
 import { showDispute } from "/static/board.js";
-import { showTasks } from "/static/front.js";
+import { showFront, showTasks } from "/static/front.js";
 import { showRound } from "/static/round.js";
 import { showAllLines, showOldRounds, showTask } from "/static/task.js";
 
@@ -24,7 +24,8 @@ function parts() {
 
 function find([kind, task, view, ...rest]) {
   if (kind === "accounts") return () => ADDRESS.test(task || "") ? showAccounts(task) : showAccounts("", task);
-  if (kind !== "task") return () => showTasks(kind === "tasks" ? task : 0);
+  if (kind === "tasks") return () => showTasks(task);
+  if (kind !== "task") return showFront;
   if (!HEX.test(task || "")) return async () => [el("h1", {}, "No such task"), el("p", {}, "The address names no task.")];
   if (view === "round") return () => showRound(task, rest[0]);
   if (view === "dispute" && HEX.test(rest[0] || "")) return () => showDispute(task, rest[0]);

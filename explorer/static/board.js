@@ -1,5 +1,6 @@
 // One dispute as a board: the moves of both sides in order, down to the one number.
 import { api, fetchJson } from "/static/api.js";
+import { showConviction, showNumber } from "/static/conviction.js";
 import { el, hash, link, list } from "/static/dom.js";
 
 const TITLES = {
@@ -32,10 +33,11 @@ function showBoard(task, found) {
       ["accused", found.claimant], ["opened by", found.opener],
       ["round", link(["task", task, "round", String(found.round)], `round ${found.round}`)],
     ]),
+    ...found.convicted.map((one) => showConviction(one, false)),
     found.number ? showNumber(found.number, found.claimant) : null,
-    ...found.convicted.map((one) => el("p", { class: "bad" },
-      `${one.name} is convicted (${one.proof}): its stake of ${one.stake} is gone. ${one.finder} found it.`)),
     el("h2", {}, "Move by move"),
+    el("p", { class: "soft" }, "Both sides narrow it down: first to a step, then to one number, which the contract computes itself. ",
+      "Several accounts may dispute the same statement, each with a bond of its own: nobody has to rely on another one. The first that ends convicts."),
     el("ol", { class: "board" }, found.moves.map((move) => showMove(move, found)), nextMove(found)),
   ];
 }
@@ -53,30 +55,16 @@ function showMove(move, found) {
 // The state after the named step is the first one that the opener says is wrong.
 function showStates(found) {
   const wrong = found.step === null ? -1 : found.step + 1;
+  const name = (at) => at === 0 ? "before step 0" : `after step ${at - 1}`;
   return el("ol", { class: "states", "aria-label": "states of the segment" }, found.states.map((root, at) =>
     el("li", { class: at === wrong ? "first-wrong" : null },
-      `${at}: `, hash(root), at === wrong ? " first wrong one, says the opener" : null)));
+      `${name(at)}: `, hash(root), at === wrong ? " first wrong one, says the opener" : null)));
 }
 
 function nextMove(found) {
   if (!found.turn) return null;
   return el("li", { class: "next" }, el("h3", {}, `${found.turn} has to move`),
     el("p", {}, `Expected: ${NEXT[found.stage] || ""}, up to block ${found.until_block}.`));
-}
-
-/** The number by which a seat was convicted, with all that the contract computed it from. */
-export function showNumber(number, who) {
-  const verdict = number.is_fault ? "outside: a fault" : "inside the bound";
-  return el("section", { class: "verdict", "aria-label": "the number" },
-    el("h2", {}, `The one number: element ${number.element} of node ${number.node} (${number.operation})`),
-    el("p", { class: "formula" }, number.formula),
-    list([
-      [`claimed by ${who}`, number.claimed], ["exact value", number.exact_shown],
-      ["allowed distance", number.bound_shown], ["its distance", number.distance_shown || "not a number"],
-      ["verdict", el("span", { class: number.is_fault ? "bad" : "good" }, verdict)],
-    ]),
-    number.operands.length > 1 ? el("details", {}, el("summary", {}, `all ${number.operands.length} terms`),
-      el("ol", {}, number.operands.map((term) => el("li", {}, el("code", {}, term.join(" and ")))))) : null);
 }
 
 /** The page of one dispute. */

@@ -32,6 +32,12 @@ export function table(caption, columns, rows, empty = "None yet.") {
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
 }
 
+/** An amount without its unit, which the caption has; zero is dimmed. */
+export function amount(text) {
+  const number = text.replace(/ tokens$/, "");
+  return number === "0" ? el("span", { class: "zero" }, "0") : number;
+}
+
 /** Names with values. */
 export const list = (pairs) => el("dl", {}, pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, asChild(value))]));
 

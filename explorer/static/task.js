@@ -1,6 +1,7 @@
 // One task: what it trains, its rounds, seats, money, disputes, and what happened.
 import { api, fetchJson } from "/static/api.js";
-import { STAGES, showNumber } from "/static/board.js";
+import { STAGES } from "/static/board.js";
+import { showConviction } from "/static/conviction.js";
 import { showRounds } from "/static/chart.js";
 import { el, hash, link, list, nats, person, reported, short, table } from "/static/dom.js";
 import { heldoutParts, progressParts, shardParts, withError } from "/static/losses.js";
@@ -12,9 +13,9 @@ export async function showTask(task) {
     fetchJson(api(task)), fetchJson(api(task, "rounds?limit=50")), fetchJson(api(task, "disputes")),
     fetchJson(api(task, "lines?limit=30"))]);
   return [
-    el("h1", {}, `Task ${short(task)}: ${found.phase}`),
+    el("h1", {}, `${found.name}: ${found.phase}`),
     ...progressParts(found.progress),
-    ...found.convicted.map((one) => showConviction(task, one)),
+    ...found.convicted.map((one) => showConviction(one)),
     showTraining(found),
     el("h2", {}, "How good is the model?"), ...heldoutParts(found.progress),
     el("h2", {}, "Rounds"), showRounds(rounds.rounds), roundTable(task, rounds), olderRounds(task, rounds),
@@ -28,14 +29,6 @@ export async function showTask(task) {
   ];
 }
 
-function showConviction(task, one) {
-  const where = one.dispute ? link(["task", task, "dispute", one.dispute], "the dispute, move by move") : null;
-  return el("section", { "aria-label": `conviction of ${one.name}` },
-    el("p", { class: "bad" }, `${one.name} was convicted in block ${one.block} (${one.proof}): its stake of ${one.stake} is gone. `,
-      `${one.finder} found it. `, where),
-    one.number ? showNumber(one.number, one.name) : null);
-}
-
 function showTraining(found) {
   const said = found.training;
   const what = said.error ? [["training", `no description: ${said.error}`]] : [
@@ -46,7 +39,7 @@ function showTraining(found) {
   const audits = found.is_exact ? "equal, bit for bit" : "inside the task's limits";
   return el("div", {}, list([
     ["id", el("code", {}, found.task)], ["submitter", person(found.submitter)], ...what,
-    ["an audit accepts ends that are", audits], ["rounds", `${found.rounds_opened} of ${found.rounds} opened`],
+    ["an audit accepts ends that are", audits], ["rounds", `${found.rounds_opened} of ${found.rounds} opened`], ["seats", found.seats_taken],
     ["escrow left", found.escrow], ["root of the model", hash(found.root)],
     ["stakes", `${found.amounts.solver_stake} a solver, ${found.amounts.auditor_stake} an auditor`],
     ["pay", `${found.amounts.solver_pay} a round and solver, ${found.amounts.audit_pay} a vote`],

@@ -29,7 +29,7 @@ MORE_ROUNDS = 4
 PLACE = f"#/task/0x{TASK.hex()}"
 
 
-def make_accounts(rounds: int, solvers: int) -> ManyAccounts:
+def make_accounts(rounds: int, solvers: int, cheat_round: int | None = None) -> ManyAccounts:
     """A task of so many rounds and some more; nothing has happened yet."""
     rounds += MORE_ROUNDS
     steps = rounds * TINY_PLAN.inner_steps
@@ -38,7 +38,7 @@ def make_accounts(rounds: int, solvers: int) -> ManyAccounts:
         schedule=replace(TINY_PLAN.schedule, total_steps=steps),
     )  # fmt: skip
     terms, training = build_task(plan, make_dataset(), SUBMITTER, bytes(32))
-    return ManyAccounts(terms, encode_training(training), solvers)
+    return ManyAccounts(terms, encode_training(training), solvers, cheat_round)
 
 
 def make_start(rounds: range, solvers: int) -> bytes:
@@ -47,9 +47,12 @@ def make_start(rounds: range, solvers: int) -> bytes:
     return compute_outer_root(OuterHeader(said.initial_weights_root, said.zero_root))
 
 
-def make_files(folder: Path, rounds: int, solvers: int, live_rounds: int) -> dict[str, int]:
-    """An index with all rounds but the last ones, and one with those, which are still to come."""
-    accounts = make_accounts(rounds + live_rounds, solvers)
+def make_files(
+    folder: Path, rounds: int, solvers: int, live_rounds: int, cheat_round: int | None = None
+) -> dict[str, int]:
+    """An index with all rounds but the last ones, and one with those, which are still to come. In
+    `cheat_round` a solver is convicted by its number; it should be the last stored one."""
+    accounts = make_accounts(rounds + live_rounds, solvers, cheat_round)
     batches = accounts.play(rounds + live_rounds)
 
     def take_stored() -> Iterator[LogBatch]:
