@@ -58,6 +58,7 @@ def gather_facts(
     `make_conviction`."""
     statement = one.statement or (None if dispute is None else dispute.statement)
     step = None if dispute is None or dispute.step is None else dispute.segment * steps[1] + dispute.step
+    is_step_known = step is not None and step < steps[0]
     return ConvictionFacts(
         name=names.of(one.account) if one.account else "a member",
         finder=names.of(one.finder),
@@ -67,8 +68,8 @@ def gather_facts(
         stake_wei=one.stake_wei,
         number=number,
         round=None if statement is None else statement.round,
-        step=step,
-        steps=steps[0] or None,
+        step=step if is_step_known else None,
+        steps=steps[0],
         is_claim=None if statement is None else statement.draw is None,
         is_silent=dispute is not None and dispute.trace is None,
         shares=None if one.shares is None else tuple((names.of(who), wei) for who, wei in one.shares),

@@ -30,6 +30,14 @@ def sum_money(money: AccountMoney) -> dict[str, int]:
     return {"locked": money.locked, "earned": money.earned} | {kind.value: wei for kind, wei in kinds.items()}
 
 
+def make_costs(game: LoggedGame, money: Money) -> dict[str, str]:
+    """Returns what the submitter has paid so far, and what members have earned and settlements will pay."""
+    submitter = money.get(game.terms.submitter, AccountMoney(game.terms.submitter))
+    owed_wei = sum(one.earned for one in money.values())
+    spent_wei = submitter.sum_settled(MoneyKind.SPENT)
+    return {"spent": show_wei(spent_wei), "owed": show_wei(owed_wei)}
+
+
 def make_money(game: LoggedGame, money: Money, names: Names) -> dict[str, Any]:
     """Returns who has what in a task, and why; and burned money by kind of pot."""
     burned = {kind: wei for kind, wei in game.money.burned.items() if wei}

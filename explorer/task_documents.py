@@ -7,6 +7,7 @@ are texts with their unit; text of strangers stays text.
 from typing import Any
 
 from touchstone.explorer.names import Names, make_person, show_wei
+from touchstone.protocol.economics.duty_ends import estimate_end
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame
@@ -67,6 +68,17 @@ def describe_seats(game: GameState, block: int) -> str:
     have = needed - sum(count for _, count in missing)
     lacks = ", ".join(f"{count} {role.name.lower()}{'s' if count > 1 else ''}" for role, count in missing)
     return f"{have} of {needed} seats, {lacks} missing"
+
+
+def count_done(game: GameState) -> int:
+    """Returns how many rounds have ended."""
+    return game.next_round - (get_live_round(game) is not None)
+
+
+def find_end(game: GameState, block: int) -> int | None:
+    """Estimates the block in which the last round ends; None if no round is to come."""
+    now = get_state_at(game, block)
+    return None if is_over(now, block) else estimate_end(now, block)
 
 
 def name_task(task: bytes, parameters: int) -> str:

@@ -1,7 +1,8 @@
 // One dispute as a board: the moves of both sides in order, down to the one number.
 import { api, fetchJson } from "/static/api.js";
+import { when } from "/static/clock.js";
 import { showConviction, showNumber } from "/static/conviction.js";
-import { el, hash, link, list } from "/static/dom.js";
+import { el, hash, link, list, person } from "/static/dom.js";
 
 const TITLES = {
   DisputeOpened: ["The dispute is opened", "opener"],
@@ -29,9 +30,10 @@ function showBoard(task, found) {
   return [
     el("h1", {}, `${found.opener} disputes ${found.about}, segment ${found.segment}`),
     list([
-      ["stands at", el("span", { class: found.is_convicted ? "bad" : null }, STAGES[found.stage] || found.stage)],
-      ["accused", found.claimant], ["opened by", found.opener],
       ["round", link(["task", task, "round", String(found.round)], `round ${found.round}`)],
+      ["stands at", el("span", { class: found.is_convicted ? "bad" : null }, STAGES[found.stage] || found.stage)],
+      ["accused", person({ name: found.claimant, account: found.claimant_account })],
+      ["opened by", person({ name: found.opener, account: found.opener_account })],
     ]),
     ...found.convicted.map((one) => showConviction(one, false)),
     found.number ? showNumber(found.number, found.claimant) : null,
@@ -49,7 +51,7 @@ function showMove(move, found) {
     move.line ? el("p", {}, move.line) : null,
     move.name === "StepRootsPosted" ? showStates(found) : null,
     move.name === "TracePosted" ? el("p", {}, hash(found.trace)) : null,
-    el("p", { class: "soft" }, `block ${move.block}, transaction `, hash(move.transaction)));
+    el("p", { class: "soft" }, `block ${move.block}, `, when(move.block), ", transaction ", hash(move.transaction)));
 }
 
 // The state after the named step is the first one that the opener says is wrong.
@@ -64,7 +66,7 @@ function showStates(found) {
 function nextMove(found) {
   if (!found.turn) return null;
   return el("li", { class: "next" }, el("h3", {}, `${found.turn} has to move`),
-    el("p", {}, `Expected: ${NEXT[found.stage] || ""}, up to block ${found.until_block}.`));
+    el("p", {}, `Expected: ${NEXT[found.stage] || ""}, `, when(found.until_block), " at the latest."));
 }
 
 /** The page of one dispute. */

@@ -1,5 +1,6 @@
 // The first page: what this is, four figures, the newest conviction, and the tasks of the deployment.
 import { fetchJson } from "/static/api.js";
+import { when } from "/static/clock.js";
 import { showConviction } from "/static/conviction.js";
 import { amount, el, hash, link, person, table } from "/static/dom.js";
 
@@ -41,12 +42,13 @@ function taskTable(found) {
   const columns = [
     ["task", (row) => row.refused === undefined ? link(["task", row.task], row.name) : hash(row.task)],
     ["does", (row) => row.refused === undefined ? row.phase : `cannot be understood: ${row.refused}`],
-    ["rounds", (row) => row.rounds ? `${row.rounds_opened} of ${row.rounds}` : null, true],
+    ["rounds", (row) => row.rounds ? `${row.rounds_opened} of ${row.rounds}` : null, true, true],
     ["seats", (row) => row.seats_taken],
-    ["submitter", (row) => row.submitter ? person(row.submitter) : null],
-    ["open disputes", (row) => row.open_disputes, true],
-    ["convicted", (row) => row.convictions ? el("span", { class: "bad" }, String(row.convictions)) : row.convictions, true],
-    ["escrow left", (row) => row.escrow ? amount(row.escrow) : null, true],
+    ["submitter", (row) => row.submitter ? person(row.submitter) : null, false, true],
+    ["open disputes", (row) => row.open_disputes, true, true],
+    ["convicted", (row) => row.convictions ? el("span", { class: "bad" }, String(row.convictions)) : row.convictions, true, true],
+    ["escrow left", (row) => row.escrow ? amount(row.escrow) : null, true, true],
+    ["posted", (row) => when(row.posted), false, true],
   ];
   return table("Tasks of this deployment, newest first; amounts in tokens", columns, found.tasks);
 }

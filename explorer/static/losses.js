@@ -1,8 +1,6 @@
 // How good the model is: what nodes report of held-out losses and of their shards.
 import { showHeldout, showLosses } from "/static/chart.js";
-import { el, nats, reported, table } from "/static/dom.js";
-
-const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+import { capital, el, nats, reported, table } from "/static/dom.js";
 
 /** A loss with its standard error. */
 export const withError = (one) => one.loss === null ? "diverged"
@@ -25,8 +23,8 @@ export function heldoutParts(progress) {
   showHeldout(progress.losses),
   table("Held-out loss of each model, in nats, with its standard error", [
     ["model", (one) => one.model], ["held-out loss", (one) => reported(withError(one)), true],
-    ["said by", (one) => one.is_submitters ? "the submitter" : "the solvers' median"],
-    ["reports", (one) => one.reports, true], ["from lowest to highest", spread, true],
+    ["said by", (one) => one.is_submitters ? "the submitter" : "the solvers' median", false, true],
+    ["reports", (one) => one.reports, true, true], ["from lowest to highest", spread, true, true],
   ], [...progress.losses].reverse())];
 }
 

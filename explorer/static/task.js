@@ -1,9 +1,10 @@
 // One task: what it trains, its rounds, seats, money, disputes, and what happened.
 import { api, fetchJson } from "/static/api.js";
 import { STAGES } from "/static/board.js";
+import { when } from "/static/clock.js";
 import { showConviction } from "/static/conviction.js";
 import { showRounds } from "/static/chart.js";
-import { el, hash, link, list, nats, person, reported, short, table } from "/static/dom.js";
+import { el, hash, link, list, nats, person, reported, table } from "/static/dom.js";
 import { heldoutParts, progressParts, shardParts, withError } from "/static/losses.js";
 import { moneyTables, seatTable } from "/static/money.js";
 
@@ -15,6 +16,7 @@ export async function showTask(task) {
   return [
     el("h1", {}, `${found.name}: ${found.phase}`),
     ...progressParts(found.progress),
+    showRun(found),
     ...found.convicted.map((one) => showConviction(one)),
     showTraining(found),
     el("h2", {}, "How good is the model?"), ...heldoutParts(found.progress),
@@ -29,6 +31,13 @@ export async function showTask(task) {
   ];
 }
 
+// How far the task is, and when it ends if each round takes as long as the last ones.
+function showRun(found) {
+  const end = found.ends_block === null ? null : ["; the last round ends ", when(found.ends_block)];
+  return el("p", {}, el("progress", { max: String(found.rounds), value: String(found.rounds_done), "aria-label": "rounds that have ended" }),
+    ` ${found.rounds_done} of ${found.rounds} rounds done`, end, ".");
+}
+
 function showTraining(found) {
   const said = found.training;
   const what = said.error ? [["training", `no description: ${said.error}`]] : [
@@ -38,9 +47,9 @@ function showTraining(found) {
   ];
   const audits = found.is_exact ? "equal, bit for bit" : "inside the task's limits";
   return el("div", {}, list([
-    ["id", el("code", {}, found.task)], ["submitter", person(found.submitter)], ...what,
+    ["id", hash(found.task)], ["posted", when(found.posted)], ["submitter", person(found.submitter)], ...what,
     ["an audit accepts ends that are", audits], ["rounds", `${found.rounds_opened} of ${found.rounds} opened`], ["seats", found.seats_taken],
-    ["escrow left", found.escrow], ["root of the model", hash(found.root)],
+    ["paid so far", `${found.spent}, and ${found.owed} are earned and not settled`], ["escrow left", found.escrow], ["root of the model", hash(found.root)],
     ["stakes", `${found.amounts.solver_stake} a solver, ${found.amounts.auditor_stake} an auditor`],
     ["pay", `${found.amounts.solver_pay} a round and solver, ${found.amounts.audit_pay} a vote`],
   ]));
@@ -54,12 +63,12 @@ const heldout = (row) => {
 
 const roundTable = (task, rounds) => table(`Rounds, newest first (${rounds.total} opened)`, [
   ["round", (row) => link(["task", task, "round", String(row.round)], `round ${row.round}`)],
-  ["stage", (row) => row.stage], ["opened in block", (row) => row.opened, true],
-  ["closed", (row) => row.closed, true], ["solvers", (row) => row.solvers, true],
-  ["claims", (row) => row.claims, true], ["votes", (row) => row.votes, true],
-  ["merged", (row) => row.merged, true], ["held-out loss, reported", (row) => heldout(row), true],
-  ["mean of the shards, reported", (row) => row.losses ? reported(nats(row.losses.mean)) : null, true],
-  ["root", (row) => hash(row.root)],
+  ["stage", (row) => row.stage], ["opened", (row) => when(row.opened), false, true],
+  ["closed", (row) => when(row.closed), false, true], ["solvers", (row) => row.solvers, true, true],
+  ["claims", (row) => row.claims, true, true], ["votes", (row) => row.votes, true, true],
+  ["merged", (row) => row.merged, true, true], ["held-out loss, reported", (row) => heldout(row), true],
+  ["mean of the shards, reported", (row) => row.losses ? reported(nats(row.losses.mean)) : null, true, true],
+  ["root", (row) => hash(row.root), false, true],
 ], rounds.rounds);
 
 function olderRounds(task, rounds) {
@@ -76,27 +85,29 @@ export async function showOldRounds(task, before) {
 
 function disputeTables(task, found) {
   const rows = table("Disputes, newest first", [
-    ["dispute", (row) => link(["task", task, "dispute", row.dispute], short(row.dispute))],
-    ["about", (row) => `${row.about}, segment ${row.segment}`], ["opened by", (row) => row.opener],
+    ["dispute", (row) => link(["task", task, "dispute", row.dispute], row.dispute.slice(0, 14)), false, true],
+    ["about", (row) => link(["task", task, "dispute", row.dispute], `${row.about}, segment ${row.segment}`)],
+    ["against", (row) => person({ name: row.claimant, account: row.claimant_account })],
+    ["opened by", (row) => person({ name: row.opener, account: row.opener_account }), false, true],
     ["stands at", (row) => el("span", { class: row.is_convicted ? "bad" : null }, STAGES[row.stage] || row.stage)],
-    ["has to move", (row) => row.turn], ["up to block", (row) => row.until_block, true],
+    ["has to move", (row) => row.turn, false, true], ["until", (row) => when(row.until_block)],
   ], found.disputes);
   const queries = !found.queries.length ? null : table("Open queries", [["opened by", (row) => row.asker], ["about", (row) => row.about],
-    ["up to block", (row) => row.until_block, true]], found.queries);
+    ["until", (row) => when(row.until_block)]], found.queries);
   const contests = !found.contests.length ? null : table("Open contests of a root", [["contester", (row) => row.contester],
-    ["round", (row) => row.round, true], ["turn", (row) => row.turn], ["up to block", (row) => row.until_block, true]], found.contests);
+    ["round", (row) => row.round, true], ["turn", (row) => row.turn], ["until", (row) => when(row.until_block)]], found.contests);
   return [rows, queries, contests];
 }
 
 const showLines = (lines) => el("ol", { class: "lines" }, lines.map((one) =>
-  el("li", {}, el("span", { class: "block" }, `block ${one.block}`), one.line)));
+  el("li", {}, el("span", { class: "block" }, `block ${one.block} · `, when(one.block)), one.line)));
 
 /** All lines of a task, a page at a time. */
 export async function showAllLines(task, block, log) {
   const before = block ? `&block=${block}&log=${log}` : "";
   const { lines } = await fetchJson(api(task, `lines?limit=200${before}`));
   const last = lines[lines.length - 1];
-  return [el("h1", {}, `What happened in task ${short(task)}`), showLines(lines),
+  return [el("h1", {}, `What happened in task ${task.slice(0, 14)}`), showLines(lines),
     lines.length === 200 ? el("p", {}, link(["task", task, "lines", String(last.block), String(last.log)], "earlier")) : null];
 }
 

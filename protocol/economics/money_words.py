@@ -33,6 +33,8 @@ def _list_parts(money: AccountMoney, wait: str) -> Iterator[str]:
         yield f"{_format(money.locked)} are locked{f' and come back {wait}' if wait else ''}"
     if money.owed:
         yield f"fees of {_format(money.owed)} are to come"
+    if spent := money.sum_settled(MoneyKind.SPENT):
+        yield f"{_format(spent)} are spent"
     if lost:
         yield f"{_format(lost)} are lost"
 

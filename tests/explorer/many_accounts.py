@@ -112,7 +112,13 @@ def make_chain(live: Path | None = None, pace_s: float = 0.0) -> Any:
         bounds=BOUNDS_LOCAL,
         signing=SIGNING,
         deployment=DEPLOYMENT,
-        connection=SimpleNamespace(code_at=find_code, call=find_code, head=find_head),
+        connection=SimpleNamespace(
+            code_at=find_code,
+            call=find_code,
+            head=find_head,
+            poll_s=1.0,
+            health=SimpleNamespace(answered_s=float("inf"), unread="", unread_s=0.0),
+        ),  # fmt: skip
         follow=follow,
     )
 
@@ -252,6 +258,7 @@ class ManyAccounts:
     def _move(self, index: int, seat: int, statement: SimpleNamespace) -> None:
         opener, dispute = make_address(SeatRole.WHISTLEBLOWER.name, 0), make_word("dispute", index)
         state = StateHeader(make_word("W"), make_word("m"), make_word("v"), 1, 1)
+        steps = self.terms.segment_steps
         said = {"dispute": dispute, "clock_block": self.block + 10}
         self.begin()
         bond_wei = self.terms.amounts.dispute_bond
@@ -259,9 +266,9 @@ class ManyAccounts:
         self.log("DisputeOpened", **said, **ref, opener=opener, bond_wei=bond_wei)
         self.log("Taken", account=opener, pot=self.pots["bonds"], wei_=bond_wei)
         self.begin()
-        self.log("StepRootsPosted", **said, roots=[make_word("state", index, step) for step in range(17)])
+        self.log("StepRootsPosted", **said, roots=[make_word("state", index, at) for at in range(steps + 1)])
         self.begin()
-        self.log("StepNamed", **said, step=7)
+        self.log("StepNamed", **said, step=steps // 2)
         self.begin()
         self.log("TracePosted", **said, trace_root=make_word("trace", index), start=state, end=state)
         self.begin()

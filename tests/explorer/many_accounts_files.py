@@ -26,6 +26,8 @@ from touchstone.protocol.spec.training_codec import encode_training
 
 MORE_ROUNDS = 4
 """that the task would still have: pools are frozen before a round opens."""
+CHEATED_ROUNDS, CHEATED_SOLVERS = 3, 4
+"""Of the task whose last round ends with a conviction."""
 PLACE = f"#/task/0x{TASK.hex()}"
 
 

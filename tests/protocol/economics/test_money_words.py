@@ -32,6 +32,10 @@ MISSED = (RoundEntry(1, 3, {MoneyReason.MISSED_ROUND: 7 * TOKEN}),)
             ),
             "you have earned 150 tokens, 100 of it not settled yet, 60 are lost",
         ),
+        (
+            AccountMoney("a", (), (), {MoneyReason.PAID_MEMBERS: 5 * TOKEN}),
+            "you have earned 0 tokens, 5 are spent",
+        ),
         (AccountMoney("a", (), MISSED, {}, 9 * TOKEN), "you have earned 0 tokens, fees of 7 are to come"),
     ],
 )
