@@ -1,4 +1,4 @@
-"""Makes the JSON of an account's page: what it owes until when, what is at risk, what it has in each task."""
+"""Makes the JSON of an account's page: what it owes, what is at risk, what it has."""
 
 from typing import Any
 

@@ -23,7 +23,6 @@ from touchstone.explorer.conviction_facts import find_shares, find_statement, fi
 from touchstone.explorer.event_index import EventIndex
 from touchstone.explorer.money_documents import TOTALS, Money, find_money, sum_money
 from touchstone.explorer.names import Names
-from touchstone.explorer.progress_documents import make_progress
 from touchstone.explorer.report_documents import Reported, add_reports, make_losses
 from touchstone.explorer.round_documents import make_round
 from touchstone.explorer.story import TOLD_POTS, Conviction, Teller, group_names
@@ -47,8 +46,6 @@ from touchstone.protocol.spec.training_codec import decode_training
 
 NUMBERS_AT_ONCE = 32
 """Transactions of convictions that are read in one block."""
-PROGRESS_ROUNDS = 50
-"""The newest rounds whose held-out losses tell how good the model is, beside those before any training."""
 SILENT_S, SILENT_POLLS = 6.0, 3
 """Seconds, and polls, without an answer after which the chain counts as silent."""
 RETRY_S = 2.0
@@ -283,19 +280,6 @@ class ChainView:
             made = make_losses(self.state.games[task], game_round, reported, self.next_block)
             known = self._losses[key] = game_round, self.next_block, made
         return known[2]
-
-    def make_progress(self, task: bytes) -> dict[str, Any]:
-        """Returns how good a task's model is, by what nodes report of the first and the newest rounds."""
-        last = self.state.games[task].next_round
-        numbers = sorted({0, *range(max(0, last - PROGRESS_ROUNDS), last)})
-        return make_progress(one for number in numbers for one in self._list_heldout(task, number))
-
-    def _list_heldout(self, task: bytes, number: int) -> list[dict[str, Any]]:
-        game_round = self.state.games[task].rounds.get(number)
-        if game_round is not None:
-            return list(self.make_losses(task, game_round)["heldout"])
-        found = self.index.find_round(task, number, is_short=True)
-        return [] if found is None else list(found.get("heldout", ()))
 
     def list_suspicious(self, task: bytes) -> list[dict[str, Any]]:
         """Returns what an auditor may want to look at in a task; computed once for each head and change."""

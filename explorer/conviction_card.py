@@ -1,5 +1,6 @@
-"""Draws the card of a conviction, which other sites show beside a link: as SVG, and as PNG if Pillow is
-installed (`pip install touchstone[cards]`)."""
+"""Draws the card of a conviction, which other sites show beside a link.
+
+As SVG, and as PNG if Pillow is installed (the extra `[cards]`)."""
 
 import io
 import textwrap
@@ -7,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
+from importlib import import_module
 from importlib.util import find_spec
 
 WIDTH, HEIGHT, MARGIN = 1200, 630, 70
@@ -65,13 +67,12 @@ def draw_svg(headline: str, story: Sequence[str]) -> str:
 @lru_cache(maxsize=KEPT_CARDS)
 def draw_png(headline: str, story: tuple[str, ...]) -> bytes:
     """Returns a card as PNG, drawn by Pillow. Raises ImportError without it."""
-    from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415
-
-    image = Image.new("RGB", (WIDTH, HEIGHT), BACK)
-    pen = ImageDraw.Draw(image)
+    images, pens, fonts = (import_module(f"PIL.{name}") for name in ("Image", "ImageDraw", "ImageFont"))
+    image = images.new("RGB", (WIDTH, HEIGHT), BACK)
+    pen = pens.Draw(image)
     pen.rectangle((0, 0, 16, HEIGHT), fill=ACCENT)
     for one in list_card_lines(headline, story):
-        font = ImageFont.load_default(one.size)
+        font = fonts.load_default(one.size)
         pen.text((MARGIN, one.baseline), one.text, fill=one.color, font=font, anchor="ls")
     written = io.BytesIO()
     image.save(written, "PNG")

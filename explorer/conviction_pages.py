@@ -6,6 +6,7 @@
 All text is escaped: names and addresses are those of strangers.
 """
 
+import asyncio
 import re
 from html import escape
 from typing import Any
@@ -111,7 +112,8 @@ class ConvictionPages:
         found = self._find(request)
         if not HAS_PNG:
             raise web.HTTPNotFound(text="This explorer draws SVG only (Pillow is missing): ask for card.svg.")
-        return _send_card(draw_png(found["headline"], tuple(found["story"])), "image/png")
+        drawn = await asyncio.to_thread(draw_png, found["headline"], tuple(found["story"]))
+        return _send_card(drawn, "image/png")
 
 
 def _send_card(body: bytes, kind: str) -> web.Response:

@@ -7,9 +7,9 @@ from aiohttp import web
 
 from touchstone.explorer.account_documents import format_accounts, list_accounts
 from touchstone.explorer.account_page import make_account
-from touchstone.explorer.answers import PAGE, PAGE_MAX, answer, read_limit, read_number
 from touchstone.explorer.chain_view import ChainView
 from touchstone.explorer.front_documents import make_front
+from touchstone.explorer.page_answers import PAGE, PAGE_MAX, answer, read_limit, read_number
 from touchstone.explorer.places import find_places
 from touchstone.explorer.task_documents import name_task, to_hex
 

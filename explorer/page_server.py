@@ -23,13 +23,14 @@ from typing import Any
 from aiohttp import web
 
 from touchstone.explorer.account_documents import format_csv
-from touchstone.explorer.answers import PAGE, answer, read_limit, read_number
 from touchstone.explorer.chain_view import BROKEN, ChainView
 from touchstone.explorer.conviction_pages import ConvictionPages, show_conviction
 from touchstone.explorer.dispute_documents import make_dispute_row
 from touchstone.explorer.money_documents import list_seats, make_costs, make_money
 from touchstone.explorer.names import show_wei
 from touchstone.explorer.overview_pages import OverviewPages
+from touchstone.explorer.page_answers import PAGE, answer, read_limit, read_number
+from touchstone.explorer.progress_documents import show_progress
 from touchstone.explorer.round_documents import make_round_row
 from touchstone.explorer.task_documents import count_done, find_end, make_row, make_training, to_hex
 from touchstone.explorer.work_documents import WORK_COLUMNS, list_work
@@ -167,7 +168,7 @@ class PageServer:
             "training": make_training(view.state.task_terms[task], view.state.texts[task]),
             "rounds_done": count_done(game),
             "ends_block": None if game.is_closed else find_end(game, view.next_block),
-            "progress": view.make_progress(task),
+            "progress": show_progress(view, task),
             "is_exact": game.terms.is_exact,
             "root": to_hex(game.root),
             "amounts": amounts,

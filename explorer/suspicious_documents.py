@@ -1,4 +1,4 @@
-"""Lists what an auditor may want to look at in a task: what did not go as it should, or is disputed."""
+"""Lists what of a task an auditor may want to look at: rejected, silent, far off, disputed."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

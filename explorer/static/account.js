@@ -33,7 +33,7 @@ function dutyTable(tasks) {
 }
 
 const riskTable = (tasks) => table("Stakes, in tokens: a fault that is proven costs all of it", [
-  ["task", (row) => link(["task", row.task], row.name)], ["role", (row) => row.role],
+  ["task", (row) => link(["task", row.task], row.name)], ["role", (row) => row.role, false, true],
   ["seat", (row) => el("span", { class: row.status === "convicted" ? "bad" : null }, row.status)],
   ["stake locked", (row) => amount(row.stake), true], ["comes back", (row) => when(row.unlock_block)],
 ], tasks.filter((row) => row.status), "it has no seat now.");

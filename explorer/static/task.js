@@ -63,12 +63,12 @@ const heldout = (row) => {
 
 const roundTable = (task, rounds) => table(`Rounds, newest first (${rounds.total} opened)`, [
   ["round", (row) => link(["task", task, "round", String(row.round)], `round ${row.round}`)],
-  ["stage", (row) => row.stage], ["opened", (row) => when(row.opened), false, true],
+  ["stage", (row) => row.stage], ["held-out loss (reported)", (row) => heldout(row), true],
+  ["shards' mean (reported)", (row) => row.losses ? reported(nats(row.losses.mean)) : null, true, true],
+  ["opened", (row) => when(row.opened), false, true],
   ["closed", (row) => when(row.closed), false, true], ["solvers", (row) => row.solvers, true, true],
   ["claims", (row) => row.claims, true, true], ["votes", (row) => row.votes, true, true],
-  ["merged", (row) => row.merged, true, true], ["held-out loss, reported", (row) => heldout(row), true],
-  ["mean of the shards, reported", (row) => row.losses ? reported(nats(row.losses.mean)) : null, true, true],
-  ["root", (row) => hash(row.root), false, true],
+  ["merged", (row) => row.merged, true, true], ["root", (row) => hash(row.root), false, true],
 ], rounds.rounds);
 
 function olderRounds(task, rounds) {

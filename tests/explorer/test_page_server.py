@@ -19,7 +19,7 @@ from yarl import URL
 from tests.explorer.plays import make_batch, make_deployment, open_reader, play_task
 from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
-from touchstone.explorer import answers, page_server
+from touchstone.explorer import page_answers, page_server
 from touchstone.explorer.names import Names, show_wei
 from touchstone.explorer.report_documents import LOSS, Reported
 from touchstone.explorer.running_explorer import Explorer, open_explorer
@@ -262,7 +262,7 @@ async def test_lines_come_in_pages_newest_first(pages: Pages, players: list[Play
 async def test_no_address_asks_for_more_than_a_bounded_page(
     pages: Pages, players: list[Player], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr(answers, "PAGE_MAX", 2)
+    monkeypatch.setattr(page_answers, "PAGE_MAX", 2)
     path = path.replace("TASK", f"0x{players[0].twin.task.hex()}")
     found = await get(pages[1], f"{path}?limit={MANY}&limit=999999999")
     assert len(found[path.rpartition("/")[2]]) <= 2
