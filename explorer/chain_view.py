@@ -9,7 +9,8 @@ It only reads: it has no account, so it can neither sign nor send. The index als
 
 import asyncio
 import logging
-from collections import Counter
+import time
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -18,12 +19,14 @@ from typing import Any
 
 from touchstone.explorer.account_documents import Totals, add_round, add_votes
 from touchstone.explorer.convicted_number import find_number
+from touchstone.explorer.conviction_facts import find_shares, find_statement, find_untouched
 from touchstone.explorer.event_index import EventIndex
 from touchstone.explorer.money_documents import TOTALS, Money, find_money, sum_money
 from touchstone.explorer.names import Names
 from touchstone.explorer.report_documents import Reported, add_reports, make_losses
 from touchstone.explorer.round_documents import make_round
 from touchstone.explorer.story import TOLD_POTS, Conviction, Teller, group_names
+from touchstone.explorer.suspicious_documents import LOOKED_ROUNDS, list_suspicious
 from touchstone.explorer.task_documents import make_training
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.protocol.adapters.chain.answers import Head
@@ -31,6 +34,7 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.adapters.chain.follower import LogBatch
 from touchstone.protocol.adapters.chain.own_contracts import find_other_contracts, find_other_creations
+from touchstone.protocol.adapters.chain.pace import RECENT_BLOCKS, Pace, measure_pace
 from touchstone.protocol.adapters.chain.pots import name_pot
 from touchstone.protocol.spec.errors import EnvironmentFault, TouchstoneError
 from touchstone.protocol.spec.game.enums import ProofKind
@@ -42,6 +46,8 @@ from touchstone.protocol.spec.training_codec import decode_training
 
 NUMBERS_AT_ONCE = 32
 """Transactions of convictions that are read in one block."""
+SILENT_S, SILENT_POLLS = 6.0, 3
+"""Seconds, and polls, without an answer after which the chain counts as silent."""
 RETRY_S = 2.0
 """Seconds before a silent chain is asked again."""
 BROKEN = (TouchstoneError, LookupError, ValueError, ArithmeticError)
@@ -79,6 +85,10 @@ class ChainView:
     _added: dict[bytes, tuple[int, Totals]] = field(default_factory=dict)
     _losses: dict[tuple[bytes, int], tuple[GameRound, int, dict[str, Any]]] = field(default_factory=dict)
     """The losses of rounds, as of a block, that have not changed since and got no new report."""
+    _suspicious: dict[bytes, tuple[tuple[int, int], list[dict[str, Any]]]] = field(default_factory=dict)
+    """What is suspicious by task, as of a block and a turn."""
+    _heads: deque[Head] = field(default_factory=lambda: deque(maxlen=RECENT_BLOCKS))
+    """The newest heads, from which the block time is measured."""
 
     def __post_init__(self) -> None:
         self.state = ChainState.of(self.chain)
@@ -87,6 +97,21 @@ class ChainView:
     def next_block(self) -> int:
         """The block that would hold a call sent now."""
         return self.state.head_block + 1
+
+    @property
+    def pace(self) -> Pace:
+        """The newest block, and the block time of the last ones."""
+        return Pace(0, None) if not self._heads else measure_pace(self._heads[0], self._heads[-1])
+
+    def describe_fault(self) -> str:
+        """Returns why the chain is not read now; empty if it is read. Tells of a silent node of the chain
+        some seconds after its last answer. No text of the node itself is in it, which may hold a key."""
+        health, now_s = self.chain.connection.health, time.monotonic()
+        if self.fault:
+            return self.fault
+        if now_s - health.answered_s > max(SILENT_S, SILENT_POLLS * self.chain.connection.poll_s):
+            return "no endpoint answers"
+        return "its answers cannot be read" if health.unread and now_s - health.unread_s > SILENT_S else ""
 
     async def run(self) -> None:
         """Folds the stored events, then follows the chain without end; a silent chain is asked again. Raises
@@ -127,11 +152,13 @@ class ChainView:
         for fold in (*told, self._pots, self._tellers, self._sought):
             fold.clear()
         self._losses.clear()
+        self._suspicious.clear()
         self.index.forget_told()
         self.touched = dict.fromkeys(self.touched, self.turn + 1)
         heads = self.index.list_heads()
         for events in self.index.list_blocks():
             await self._fold_in_turns(events)
+        self._heads = deque(heads, maxlen=RECENT_BLOCKS)
         if heads:
             self.head, self.state.head_block = heads[-1], heads[-1].number
 
@@ -143,6 +170,7 @@ class ChainView:
         else:
             await self._fold_in_turns(batch.events)
         self.head, self.state.head_block = batch.head, batch.head.number
+        self._heads.append(batch.head)
         await self._read_numbers()
         await self._announce()
 
@@ -173,7 +201,8 @@ class ChainView:
         for event in events:
             self._fold_one(event, beside[event.transaction_hash], lines)
             if event.name == "SeatConvicted" and event.arguments["task"] in self.posted:
-                self._convict(event.arguments["task"], event, _find_ended(before, event))
+                together = [one for one in events if one.transaction_hash == event.transaction_hash]
+                self._convict(event.arguments["task"], event, _find_ended(before, event), together)
             before = event if event.name in ("DisputeEnded", "SeatConvicted") else before
         self.index.put_lines(lines)
 
@@ -252,6 +281,21 @@ class ChainView:
             known = self._losses[key] = game_round, self.next_block, made
         return known[2]
 
+    def list_suspicious(self, task: bytes) -> list[dict[str, Any]]:
+        """Returns what an auditor may want to look at in a task; computed once for each head and change."""
+        key, known = (self.next_block, self.touched.get(task, 0)), self._suspicious.get(task)
+        if known is None or known[0] != key:
+            game = self.state.games[task]
+            reported = self.index.list_distances(task, max(0, game.next_round - LOOKED_ROUNDS))
+            try:
+                told = self.state.inner.get(task), reported, self.next_block, self.names
+                rows = list_suspicious(game, *told)
+            except BROKEN as error:
+                log.error("What is suspicious in %s cannot be listed: %s", task.hex(), error)
+                rows = []
+            known = self._suspicious[task] = key, rows
+        return known[1]
+
     async def take_report(self, task: bytes, index: int, one: Reported, signature: bytes) -> None:
         """Stores a node's signed report about round `index`, and wakes all that wait for a change."""
         self.index.put_report(task, index, one, signature)
@@ -300,9 +344,11 @@ class ChainView:
     def _read_training(self, task: bytes) -> dict[str, Any]:
         return make_training(self.state.task_terms[task], self.state.texts[task])
 
-    def _convict(self, task: bytes, event: Event, dispute: bytes | None) -> None:
+    def _convict(self, task: bytes, event: Event, dispute: bytes | None, together: Sequence[Event]) -> None:
+        """Notes a conviction. `together` are all events of its transaction."""
         values, game = event.arguments, self.state.games.get(task)
         seat = None if game is None else game.seats.get(int(values["seat"]))
+        statement = find_statement(event, together)
         self.convictions[task].append(
             Conviction(
                 event.block_number,
@@ -313,6 +359,9 @@ class ChainView:
                 ProofKind(int(values["proof"])),
                 int(values["stake_wei"]),
                 dispute,
+                statement,
+                find_shares(task, together),
+                None if game is None else find_untouched(game, statement),
             )
         )
         if not self.index.find_number(event.transaction_hash)[0]:

@@ -166,6 +166,18 @@ class EventIndex:
             for slot, draw, rank, claim, account, said in rows
         ]
 
+    def list_distances(self, task: bytes, first: int) -> list[tuple[int, Reported]]:
+        """Returns what auditors report of distances in the rounds from `first` on, with the rounds."""
+        rows = self._rows.execute(
+            "SELECT round, slot, draw, rank, claim, account, said FROM reports WHERE task = ? AND round >= ?"
+            " AND draw >= 0",
+            (task, first),
+        )
+        return [
+            (index, Reported(slot, draw, rank, claim, account, json.loads(said)))
+            for index, slot, draw, rank, claim, account, said in rows
+        ]
+
     def forget_told(self) -> None:
         """Deletes what was computed from events, before all are folded again."""
         with self._rows:
@@ -201,6 +213,11 @@ class EventIndex:
             (task, *before, limit),
         )
         return rows.fetchall()
+
+    def has_lines(self, task: bytes, block: int) -> bool:
+        """Returns whether something happened in a task in a block."""
+        query = "SELECT 1 FROM lines WHERE task = ? AND block = ? LIMIT 1"
+        return self._rows.execute(query, (task, block)).fetchone() is not None
 
     def get_line(self, task: bytes, event: Event) -> str:
         """Returns the line that describes an event, empty if there is none."""

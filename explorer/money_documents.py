@@ -13,7 +13,7 @@ from touchstone.protocol.spec.game.state import Seat
 from touchstone.protocol.spec.game.vault import PotKind
 
 COLUMNS = ("locked", "earned", "settled", "lost", "spent")
-"""The columns of a table of money. Settled minus locked, lost and spent is the task's change of a credit."""
+"""The columns of a table of money, by the state of the money."""
 TOTALS = ("locked_wei", "earned_wei", "settled_wei", "lost_wei")
 """The figures of an account that are added up over tasks."""
 Money = Mapping[str, AccountMoney]
@@ -30,6 +30,14 @@ def sum_money(money: AccountMoney) -> dict[str, int]:
     return {"locked": money.locked, "earned": money.earned} | {kind.value: wei for kind, wei in kinds.items()}
 
 
+def make_costs(game: LoggedGame, money: Money) -> dict[str, str]:
+    """Returns what the submitter has paid so far, and what members have earned and settlements will pay."""
+    submitter = money.get(game.terms.submitter, AccountMoney(game.terms.submitter))
+    owed_wei = sum(one.earned for one in money.values())
+    spent_wei = submitter.sum_settled(MoneyKind.SPENT)
+    return {"spent": show_wei(spent_wei), "owed": show_wei(owed_wei)}
+
+
 def make_money(game: LoggedGame, money: Money, names: Names) -> dict[str, Any]:
     """Returns who has what in a task, and why; and burned money by kind of pot."""
     burned = {kind: wei for kind, wei in game.money.burned.items() if wei}
@@ -42,8 +50,13 @@ def make_money(game: LoggedGame, money: Money, names: Names) -> dict[str, Any]:
 
 
 def _make_row(money: AccountMoney, names: Names) -> dict[str, Any]:
-    shown = {name: show_wei(wei) for name, wei in sum_money(money).items()}
-    return make_person(money.account, names) | shown | {"change": show_wei(money.change)}
+    """Returns the money of an account by state. `in_all` leaves out what is only locked: it comes back.
+    `change` is the task's change of the account's credit, to the wei."""
+    sums = sum_money(money)
+    shown = {name: show_wei(wei) for name, wei in sums.items()}
+    in_all = sums["earned"] + sums["settled"] - sums["lost"] - sums["spent"]
+    whole = {"in_all": show_wei(in_all), "change": show_wei(money.change)}
+    return make_person(money.account, names) | shown | whole
 
 
 def _list_reasons(money: AccountMoney, names: Names) -> Iterator[dict[str, Any]]:

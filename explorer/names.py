@@ -22,8 +22,14 @@ class Names:
 
     def of_seat(self, game: GameState, seat: int) -> str:
         """Returns the name of a seat's present or former account."""
+        account = self.find_account(game, seat)
+        return "nobody" if account is None else self.of(account)
+
+    @staticmethod
+    def find_account(game: GameState, seat: int) -> str | None:
+        """Returns a seat's present or former account."""
         held = game.seats.get(seat) or game.former.get(seat)
-        return "nobody" if held is None else self.of(held.account)
+        return None if held is None else held.account
 
     def of_slot(self, game: GameState, index: int, slot: int) -> str:
         """Returns the name of the account that made a slot's claim in a round."""

@@ -1,9 +1,12 @@
 """Serves the explorer's pages and their data, as JSON, CSV and a stream of changes. Reading only.
 
     /                               the page; all views are in its URL after the #
-    /api/status, /api/tasks         the deployment and its tasks
+    /api/status, /api/front         the deployment, and figures over all of its tasks
+    /api/tasks                      its tasks
     /api/tasks/TASK[/...]           one task: rounds, lines, disputes, work.csv
-    /api/accounts[.csv]             what each account did in all tasks
+    /api/accounts[.csv]             what each account did in all tasks; /ACCOUNT: duties and risks of one
+    /api/suspicious, /api/search    what an auditor may want to look at; places that fit a text
+    /conviction/TASK/BLOCK-SEAT     a page for each conviction (conviction_pages.py)
     /api/live                       server-sent events: which tasks have changed
 
 Every answer is limited in size, and tells the browser to run nothing but this server's own files.
@@ -11,35 +14,37 @@ Every answer is limited in size, and tells the browser to run nothing but this s
 
 import asyncio
 import json
-import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from touchstone.explorer.account_documents import format_accounts, format_csv, list_accounts
+from touchstone.explorer.account_documents import format_csv
 from touchstone.explorer.chain_view import BROKEN, ChainView
-from touchstone.explorer.dispute_documents import make_conviction, make_dispute_row
-from touchstone.explorer.money_documents import list_seats, make_money
+from touchstone.explorer.conviction_pages import ConvictionPages, show_conviction
+from touchstone.explorer.dispute_documents import make_dispute_row
+from touchstone.explorer.money_documents import list_seats, make_costs, make_money
 from touchstone.explorer.names import show_wei
+from touchstone.explorer.overview_pages import OverviewPages
+from touchstone.explorer.page_answers import PAGE, answer, read_limit, read_number
+from touchstone.explorer.progress_documents import show_progress
 from touchstone.explorer.round_documents import make_round_row
-from touchstone.explorer.story import Conviction
-from touchstone.explorer.task_documents import make_row, make_training, to_hex
+from touchstone.explorer.task_documents import count_done, find_end, make_row, make_training, to_hex
 from touchstone.explorer.work_documents import WORK_COLUMNS, list_work
 from touchstone.protocol.adapters.wire.limits import ConnectionWatch, WireLimits
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 
-PAGE, PAGE_MAX = 50, 500
-"""Rows of an answer by default, and at most."""
 LIVE_MAX, LEDGERS_MAX = 64, 4
 """The most streams, and written ledgers, at the same time."""
 LIMITS = WireLimits(idle_seconds=60.0)
 """Limits on connections, and on how long a reader may take for a piece."""
-PAUSE_S, KEEP_ALIVE_S, LAST = 0.5, 15.0, 1 << 62
-"""PAUSE_S: seconds between two messages of a stream. LAST: later than every block, log and round."""
-STATIC, CSV = Path(__file__).parent / "static", "text/csv; charset=utf-8"
+PAUSE_S, BEAT_S, LAST = 0.5, 3.0, 1 << 62
+"""PAUSE_S: least seconds between two messages of a stream; BEAT_S: most, because a page takes silence for
+the end of the explorer. LAST: later than every block, log and round."""
+STATIC = Path(__file__).parent / "static"
 TYPES = {
     ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".txt": "text/plain",
     ".svg": "image/svg+xml",
@@ -71,8 +76,6 @@ class PageServer:
             ("/static/{name}", self.get_file),
             ("/api/status", self.get_status),
             ("/api/tasks", self.list_tasks),
-            ("/api/accounts", self.list_accounts),
-            ("/api/accounts.csv", self.write_accounts),
             (task, self.get_task),
             (f"{task}/rounds", self.list_rounds),
             (f"{task}/rounds/{{round:[0-9]{{1,6}}}}", self.get_round),
@@ -83,6 +86,8 @@ class PageServer:
         )
         for path, handler in routes:
             app.router.add_get(path, handler)
+        OverviewPages(self._view).add_routes(app)
+        ConvictionPages(self._view).add_routes(app)
         app.router.add_get("/api/live", self.stream_changes, allow_head=False)
         return app
 
@@ -104,7 +109,8 @@ class PageServer:
                 refusal.headers.update(HEADERS)
                 raise
         if not response.prepared:
-            response.headers.update(HEADERS)
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
         return response
 
     async def get_status(self, request: web.Request) -> web.Response:
@@ -118,8 +124,9 @@ class PageServer:
             "token": deployment.token,
             "head": None if view.head is None else view.head.number,
             "head_seconds": None if view.head is None else view.head.timestamp_s,
+            "block_s": view.pace.block_s,
             "turn": view.turn,
-            "fault": view.fault,
+            "fault": view.describe_fault(),
             "tasks": len(view.posted),
             "events": view.index.count_events(),
         })  # fmt: skip
@@ -138,22 +145,11 @@ class PageServer:
             return {"task": to_hex(task), "posted": view.posted[task], "refused": why}
         known = {"posted": view.posted[task], "convictions": len(view.convictions[task])}
         try:
-            return make_row(task, game, view.next_block, view.names) | known
+            parameters = int(view.state.task_terms[task].parameter_count)
+            return make_row(task, game, view.next_block, view.names, parameters) | known
         except BROKEN as error:
             # A stranger's task must not hide the others.
             return {"task": to_hex(task), "posted": view.posted[task], "refused": str(error)}
-
-    async def list_accounts(self, request: web.Request) -> web.Response:
-        """Returns what each account did in all tasks; with ?account=A, what A did in each.
-        ?offset=N&limit=N."""
-        account, offset = request.query.get("account", "").lower(), read_number(request, "offset", 0)
-        rows = list_accounts(await self._view.add_up(), self._view.names, account)
-        return answer({"total": len(rows), "accounts": rows[offset : offset + read_limit(request)]})
-
-    async def write_accounts(self, request: web.Request) -> web.Response:
-        """Returns what each account did as CSV: a row for each account and task."""
-        headers = {"Content-Type": CSV, "Content-Disposition": 'attachment; filename="accounts.csv"'}
-        return web.Response(body=format_accounts(await self._view.add_up()), headers=headers)
 
     def _find(self, request: web.Request) -> tuple[bytes, LoggedGame]:
         task = bytes.fromhex(request.match_info["task"][2:])
@@ -170,17 +166,24 @@ class PageServer:
         return answer({
             **self._make_row(task),
             "training": make_training(view.state.task_terms[task], view.state.texts[task]),
+            "rounds_done": count_done(game),
+            "ends_block": None if game.is_closed else find_end(game, view.next_block),
+            "progress": show_progress(view, task),
             "is_exact": game.terms.is_exact,
             "root": to_hex(game.root),
             "amounts": amounts,
             "windows": asdict(game.terms.windows),
             "seated": list_seats(game, money, view.names),
             "money": make_money(game, money, view.names),
-            "convicted": [self._make_conviction(one) for one in view.convictions[task][: -PAGE - 1 : -1]],
+            **make_costs(game, money),
+            "convicted": self._list_convicted(task),
         })  # fmt: skip
 
-    def _make_conviction(self, one: Conviction) -> dict[str, Any]:
-        return make_conviction(one, self._view.index.find_number(one.transaction_hash)[1], self._view.names)
+    def _list_convicted(self, task: bytes, dispute: bytes | None = None) -> list[dict[str, Any]]:
+        """Returns the newest convictions first, only those of a dispute if it is given."""
+        found = self._view.convictions[task]
+        places = [at for at, one in enumerate(found) if dispute is None or one.dispute == dispute]
+        return [show_conviction(self._view, task, at) for at in places[: -PAGE - 1 : -1]]
 
     async def list_rounds(self, request: web.Request) -> web.Response:
         """Returns the newest rounds first; ?before=ROUND&limit=N."""
@@ -268,7 +271,7 @@ class PageServer:
             })  # fmt: skip
             if event.name == "DisputeEnded":
                 number = view.index.find_number(event.transaction_hash)[1]
-        convicted = [self._make_conviction(one) for one in view.convictions[task] if one.dispute == name]
+        convicted = self._list_convicted(task, name)
         board = make_dispute_row(game, dispute, view.names)
         return answer({**board, "moves": moves, "number": number, "convicted": convicted})
 
@@ -291,15 +294,14 @@ class PageServer:
         view, seen = self._view, self._view.turn
         await _write(response, b": open\n\n")
         while True:
-            try:
-                async with asyncio.timeout(KEEP_ALIVE_S):
+            turn = seen
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_S):
                     turn = await view.wait_for_change(seen)
-            except TimeoutError:
-                await _write(response, b": still here\n\n")
-                continue
-            changed = [to_hex(task) for task, at in view.touched.items() if at > seen]
+            changed = [to_hex(task) for task, at in view.touched.items() if at > seen] if turn > seen else []
             head = None if view.head is None else view.head.number
-            message = json.dumps({"head": head, "tasks": changed, "fault": view.fault})
+            told = {"head": head, "block_s": view.pace.block_s, "tasks": changed}
+            message = json.dumps(told | {"fault": view.describe_fault()})
             await _write(response, f"data: {message}\n\n".encode())
             seen = turn
             await asyncio.sleep(PAUSE_S)
@@ -312,19 +314,3 @@ async def _write(response: web.StreamResponse, piece: bytes) -> None:
             await response.write(piece)
     except TimeoutError as error:
         raise ConnectionResetError from error
-
-
-def answer(document: dict[str, Any]) -> web.Response:
-    """Returns the value as JSON."""
-    return web.json_response(document, dumps=lambda value: json.dumps(value, default=str))
-
-
-def read_number(request: web.Request, name: str, default: int) -> int:
-    """Returns a number from the URL. Text that is no number counts as missing."""
-    text = request.query.get(name, "")
-    return int(text) if re.fullmatch(r"[0-9]{1,15}", text, re.ASCII) else default
-
-
-def read_limit(request: web.Request) -> int:
-    """Returns how many rows are wanted."""
-    return min(read_number(request, "limit", PAGE), PAGE_MAX)

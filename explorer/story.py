@@ -15,6 +15,7 @@ from touchstone.protocol.spec.game.inner_dispute import DisputeStage, InnerDispu
 from touchstone.protocol.spec.game.log_values import list_bits, read_statement
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.logs import VOTE_BYTES
+from touchstone.protocol.spec.game.state import StatementRef
 from touchstone.protocol.spec.game.timing import is_late_draw
 from touchstone.protocol.spec.statements import VoteWord
 
@@ -32,7 +33,9 @@ def group_names(events: Iterable[Event]) -> dict[bytes, set[str]]:
 
 @dataclass(frozen=True)
 class Conviction:
-    """A seat that was closed. `dispute` is the one that ended with it, None if another proof did."""
+    """A seat that was closed. `dispute` is the one that ended with it, None if another proof did. `statement`
+    is the false one, `shares` are who got how many wei of the stake, `is_model_untouched` says that no false
+    claim was merged; None if not known."""
 
     block: int
     transaction_hash: bytes
@@ -42,6 +45,14 @@ class Conviction:
     proof: ProofKind
     stake_wei: int
     dispute: bytes | None
+    statement: StatementRef | None = None
+    shares: tuple[tuple[str, int], ...] | None = None
+    is_model_untouched: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """Names the conviction in addresses."""
+        return f"{self.block}-{self.seat}"
 
 
 WORDS = {

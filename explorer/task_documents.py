@@ -7,6 +7,7 @@ are texts with their unit; text of strangers stays text.
 from typing import Any
 
 from touchstone.explorer.names import Names, make_person, show_wei
+from touchstone.protocol.economics.duty_ends import estimate_end
 from touchstone.protocol.spec.errors import TouchstoneError
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame
@@ -16,6 +17,8 @@ from touchstone.protocol.spec.game.timing import get_live_round, is_over, is_sta
 from touchstone.protocol.spec.game.vault import ESCROW
 from touchstone.protocol.spec.training_codec import decode_training
 
+NAME_DIGITS = 6
+"""The digits of an id in the name of a task."""
 FLOPS_PER_WEIGHT_AND_TOKEN = 6
 """Kaplan et al., arXiv 2001.08361, section 2.1: forward and backward, without attention."""
 
@@ -47,10 +50,51 @@ def count_active(game: GameState, role: SeatRole) -> int:
     return sum(seat.role == role and seat.status == SeatStatus.ACTIVE for seat in game.seats.values())
 
 
-def make_row(task: bytes, game: LoggedGame, block: int, names: Names) -> dict[str, Any]:
-    """Returns a task as a row of a table."""
+def list_missing(game: GameState) -> list[tuple[SeatRole, int]]:
+    """Returns how many seats of which role a task lacks to begin."""
+    least = (game.terms.least_solvers, game.terms.least_verifiers, game.terms.least_whistleblowers)
+    counts = [(role, need - count_active(game, role)) for role, need in zip(SeatRole, least, strict=True)]
+    return [(role, missing) for role, missing in counts if missing > 0]
+
+
+def describe_seats(game: GameState, block: int) -> str:
+    """Describes how many seats are taken and which are missing: `2 of 3 seats, 1 verifier missing`. `block`
+    is the next one."""
+    taken = sum(count_active(game, role) for role in SeatRole)
+    missing = [] if game.is_closed or is_over(get_state_at(game, block), block) else list_missing(game)
+    if not missing:
+        return f"{taken} seat{'' if taken == 1 else 's'}"
+    needed = game.terms.least_solvers + game.terms.least_verifiers + game.terms.least_whistleblowers
+    have = needed - sum(count for _, count in missing)
+    lacks = ", ".join(f"{count} {role.name.lower()}{'s' if count > 1 else ''}" for role, count in missing)
+    return f"{have} of {needed} seats, {lacks} missing"
+
+
+def count_done(game: GameState) -> int:
+    """Returns how many rounds have ended."""
+    return game.next_round - (get_live_round(game) is not None)
+
+
+def find_end(game: GameState, block: int) -> int | None:
+    """Estimates the block in which the last round ends; None if no round is to come."""
+    now = get_state_at(game, block)
+    return None if is_over(now, block) else estimate_end(now, block)
+
+
+def name_task(task: bytes, parameters: int) -> str:
+    """Names a task by the size of its model and the first digits of its id: `134K-parameter model 3f2a91`."""
+    for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if parameters >= size:
+            return f"{parameters / size:.3g}{unit}-parameter model {task.hex()[:NAME_DIGITS]}"
+    return f"{parameters}-parameter model {task.hex()[:NAME_DIGITS]}"
+
+
+def make_row(task: bytes, game: LoggedGame, block: int, names: Names, parameters: int = 0) -> dict[str, Any]:
+    """Returns a task as a row of a table. `parameters` are those of its model."""
     return {
         "task": to_hex(task),
+        "name": name_task(task, parameters),
+        "seats_taken": describe_seats(game, block),
         "phase": describe_phase(game, block),
         "submitter": make_person(game.terms.submitter, names),
         "rounds_opened": game.next_round,

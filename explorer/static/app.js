@@ -1,10 +1,20 @@
 // Which view the address asks for, when it is shown again, and the keyboard.
-import { el, link } from "/static/dom.js";
-import { fetchJson, showAllLines, showAccounts, showDispute, showOldRounds, showRound, showTask, showTasks } from "/static/pages.js";
+import { showAccount } from "/static/account.js";
+import { showAccounts } from "/static/accounts.js";
+import { showDispute } from "/static/board.js";
+import { refresh } from "/static/clock.js";
+import { el, link, toggleColumns } from "/static/dom.js";
+import { showFront, showTasks } from "/static/front.js";
+import { listen } from "/static/live.js";
+import { showRound } from "/static/round.js";
+import { focusSearch, listenToSearch, showSearch } from "/static/search.js";
+import { showSuspicious } from "/static/suspicious.js";
+import { showAllLines, showOldRounds, showTask } from "/static/task.js";
 
 const main = document.getElementById("main");
 const HEX = /^0x[0-9a-f]{64}$/;
 const ADDRESS = /^0x[0-9a-f]{40}$/;
+const FOCUSABLE = "a, button, [tabindex]";
 let shown = 0;
 let told = "";
 
@@ -18,8 +28,11 @@ function parts() {
 }
 
 function find([kind, task, view, ...rest]) {
-  if (kind === "accounts") return () => ADDRESS.test(task || "") ? showAccounts(task) : showAccounts("", task);
-  if (kind !== "task") return () => showTasks(kind === "tasks" ? task : 0);
+  if (kind === "accounts") return () => ADDRESS.test(task || "") ? showAccount(task) : showAccounts(task);
+  if (kind === "suspicious") return showSuspicious;
+  if (kind === "search") return () => showSearch(task);
+  if (kind === "tasks") return () => showTasks(task);
+  if (kind !== "task") return showFront;
   if (!HEX.test(task || "")) return async () => [el("h1", {}, "No such task"), el("p", {}, "The address names no task.")];
   if (view === "round") return () => showRound(task, rest[0]);
   if (view === "dispute" && HEX.test(rest[0] || "")) return () => showDispute(task, rest[0]);
@@ -30,87 +43,83 @@ function find([kind, task, view, ...rest]) {
 
 function showPlace([kind, task, view, name]) {
   const steps = [link([], "tasks")];
-  if (kind === "task") steps.push(link(["task", task], `task ${task.slice(0, 14)}`));
+  const here = (text) => el("span", { "aria-current": "page" }, text);
+  if (kind === "task" && task) steps.push(link(["task", task], `task ${task.slice(0, 14)}`));
   if (kind === "accounts") steps.push(link(["accounts"], "accounts"));
-  if (kind === "accounts" && task) steps.push(el("span", { "aria-current": "page" }, task.slice(0, 14)));
-  if (view) steps.push(el("span", { "aria-current": "page" }, [view, (name || "").slice(0, 14)].join(" ")));
+  if (kind === "accounts" && task) steps.push(here(task.slice(0, 14)));
+  if (kind === "suspicious" || kind === "search") steps.push(here(kind));
+  if (view) steps.push(here([view, (name || "").slice(0, 14)].join(" ")));
   document.getElementById("place").replaceChildren(...steps.map((one) => el("li", {}, one)));
 }
 
 // What has not changed stays, so a click that has begun reaches its link, and little is drawn anew.
 function put(content, isLive) {
   const old = [...main.children];
+  refresh();
   if (!isLive || old.length !== content.length) main.replaceChildren(...content);
   else content.forEach((one, at) => { if (old[at] !== one && !old[at].isEqualNode(one)) old[at].replaceWith(one); });
 }
 
 // isLive: shown again because something changed, so neither the focus nor the place on the page moves.
-async function show(isLive = false) {
+// scroll: how far down the visitor was when it left this place of its history.
+async function show(isLive = false, scroll = 0) {
   const turn = ++shown;
   const now = parts();
   let content;
   try {
     content = await find(now)();
   } catch (error) {
+    if (isLive) return; // What is shown stays; the header says that nothing answers.
     content = [el("h1", {}, "This cannot be shown"), el("p", {}, error.message)];
   }
   if (turn !== shown) return;
-  const at = isLive ? [...main.querySelectorAll("a, button, [tabindex]")].indexOf(document.activeElement) : -1;
+  const at = isLive ? [...main.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement) : -1;
   const open = [...main.querySelectorAll("details")].map((one) => one.open);
   put(content.filter(Boolean), isLive);
   showPlace(now);
-  document.title = `${main.querySelector("h1")?.textContent || "Explorer"} – Touchstone`;
   const title = main.querySelector("h1")?.textContent || "";
+  document.title = `${title || "Explorer"} – Touchstone`;
   if (isLive && title !== told) document.getElementById("news").textContent = title;
   told = title;
   if (isLive) {
-    if (at >= 0) main.querySelectorAll("a, button, [tabindex]")[at]?.focus({ preventScroll: true });
+    if (at >= 0) main.querySelectorAll(FOCUSABLE)[at]?.focus({ preventScroll: true });
     main.querySelectorAll("details").forEach((one, index) => { one.open = open[index] || false; });
   } else {
     main.focus({ preventScroll: true });
-    window.scrollTo(0, 0);
+    window.scrollTo(0, scroll);
   }
 }
 
-function tellChain(head, fault) {
-  const place = document.getElementById("chain");
-  const text = fault ? `the chain is silent: last block ${head}` : head === null ? "reading the chain" : `block ${head}`;
-  if (place.textContent !== text) place.textContent = text;
-  if (place.classList.toggle("bad", Boolean(fault))) document.getElementById("news").textContent = text;
+// Back returns to the place on the page that a visitor left.
+function keepScroll() {
+  let left = 0;
+  let timer = null;
+  history.scrollRestoration = "manual";
+  const keep = () => history.replaceState({ y: window.scrollY }, "");
+  window.addEventListener("scroll", () => { clearTimeout(timer); timer = setTimeout(keep, 200); }, { passive: true });
+  document.addEventListener("click", (event) => { if (event.target.closest("a")) { clearTimeout(timer); keep(); } }, true);
+  window.addEventListener("popstate", (event) => { clearTimeout(timer); left = event.state?.y || 0; });
+  window.addEventListener("hashchange", () => { show(false, left); left = 0; });
 }
 
-// others: contracts that are not those of this version, with what differs; null before they were looked at.
-function tellContracts(others, token) {
-  const names = Object.keys(others || {});
-  document.getElementById("warning").textContent = names.length ? "Move no token into this deployment: its contracts are not those of "
-    + `this version, and who made them may take all tokens. ${names.map((one) => `${one} ${others[one]}`).join("; ")}.` : "";
-  document.getElementById("contracts").textContent = others && !names.length
-    ? `All contracts are those of this version of Touchstone. The token, ${token}, is a contract of others: nobody has checked it.` : "";
-  return others !== null;
-}
-
-function listen() {
-  const stream = new EventSource("/api/live");
-  let areToldContracts = false;
-  const ask = () => fetchJson("/api/status").then((now) => {
-    tellChain(now.head, now.fault);
-    areToldContracts = tellContracts(now.other_contracts, now.token);
-  });
-  stream.onmessage = (message) => {
-    const told = JSON.parse(message.data);
-    const [kind, task] = parts();
-    tellChain(told.head, told.fault);
-    if (!areToldContracts) ask().catch(() => {});
-    if (kind === "task" ? told.tasks.includes(task) : told.tasks.length) show(true);
-  };
-  stream.onopen = () => ask().then(() => show(true)).catch(() => {});
-  stream.onerror = () => tellChain("unknown", "the explorer does not answer");
+async function copy(button) {
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    document.getElementById("news").textContent = "copied";
+    button.classList.add("done");
+  } catch {
+    // Without a secure address a page may not write to the clipboard: the whole value is selected instead.
+    const code = button.previousElementSibling;
+    code.textContent = button.dataset.copy;
+    window.getSelection().selectAllChildren(code);
+  }
 }
 
 function moveRow(step) {
-  const links = [...main.querySelectorAll("tbody a, .board a")];
+  const links = [...main.querySelectorAll("tbody tr, .board > li")].map((one) => one.querySelector("a")).filter(Boolean);
   if (!links.length) return;
-  const at = links.indexOf(document.activeElement);
+  const row = document.activeElement.closest?.("tr, li");
+  const at = links.findIndex((one) => row && row.contains(one));
   links[Math.max(0, Math.min(links.length - 1, at < 0 ? 0 : at + step))].focus();
 }
 
@@ -119,6 +128,7 @@ document.addEventListener("keydown", (event) => {
   const keys = {
     t: () => { location.hash = "#/"; },
     a: () => { location.hash = "#/accounts"; },
+    s: () => { location.hash = "#/suspicious"; },
     u: () => {
       const now = parts();
       const steps = now[0] === "accounts" ? now.length - 1 : now.length > 2 ? 2 : 0;
@@ -126,9 +136,19 @@ document.addEventListener("keydown", (event) => {
     },
     j: () => moveRow(1),
     k: () => moveRow(-1),
+    "/": () => { event.preventDefault(); focusSearch(); },
   };
   keys[event.key]?.();
 });
+main.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (button?.dataset.copy) copy(button);
+  if (button?.dataset.caption) toggleColumns(button);
+});
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
-window.addEventListener("hashchange", () => show());
-show().then(listen);
+keepScroll();
+listenToSearch();
+show().then(() => listen((tasks) => {
+  const [kind, task] = parts();
+  if (tasks === null || (kind === "task" ? tasks.includes(task) : tasks.length)) show(true);
+}));

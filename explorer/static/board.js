@@ -1,5 +1,8 @@
 // One dispute as a board: the moves of both sides in order, down to the one number.
-import { el, hash, link, list } from "/static/dom.js";
+import { api, fetchJson } from "/static/api.js";
+import { when } from "/static/clock.js";
+import { showConviction, showNumber } from "/static/conviction.js";
+import { el, hash, link, list, person } from "/static/dom.js";
 
 const TITLES = {
   DisputeOpened: ["The dispute is opened", "opener"],
@@ -23,19 +26,20 @@ const NEXT = {
   LEAVES: "the leaves that were demanded", LAST: "a proof of one number",
 };
 
-/** The page of a dispute. */
-export function showBoard(task, found) {
+function showBoard(task, found) {
   return [
     el("h1", {}, `${found.opener} disputes ${found.about}, segment ${found.segment}`),
     list([
-      ["stands at", el("span", { class: found.is_convicted ? "bad" : null }, STAGES[found.stage] || found.stage)],
-      ["accused", found.claimant], ["opened by", found.opener],
       ["round", link(["task", task, "round", String(found.round)], `round ${found.round}`)],
+      ["stands at", el("span", { class: found.is_convicted ? "bad" : null }, STAGES[found.stage] || found.stage)],
+      ["accused", person({ name: found.claimant, account: found.claimant_account })],
+      ["opened by", person({ name: found.opener, account: found.opener_account })],
     ]),
+    ...found.convicted.map((one) => showConviction(one, false)),
     found.number ? showNumber(found.number, found.claimant) : null,
-    ...found.convicted.map((one) => el("p", { class: "bad" },
-      `${one.name} is convicted (${one.proof}): its stake of ${one.stake} is gone. ${one.finder} found it.`)),
     el("h2", {}, "Move by move"),
+    el("p", { class: "soft" }, "Both sides narrow it down: first to a step, then to one number, which the contract computes itself. ",
+      "Several accounts may dispute the same statement, each with a bond of its own: nobody has to rely on another one. The first that ends convicts."),
     el("ol", { class: "board" }, found.moves.map((move) => showMove(move, found)), nextMove(found)),
   ];
 }
@@ -47,34 +51,23 @@ function showMove(move, found) {
     move.line ? el("p", {}, move.line) : null,
     move.name === "StepRootsPosted" ? showStates(found) : null,
     move.name === "TracePosted" ? el("p", {}, hash(found.trace)) : null,
-    el("p", { class: "soft" }, `block ${move.block}, transaction `, hash(move.transaction)));
+    el("p", { class: "soft" }, `block ${move.block}, `, when(move.block), ", transaction ", hash(move.transaction)));
 }
 
 // The state after the named step is the first one that the opener says is wrong.
 function showStates(found) {
   const wrong = found.step === null ? -1 : found.step + 1;
+  const name = (at) => at === 0 ? "before step 0" : `after step ${at - 1}`;
   return el("ol", { class: "states", "aria-label": "states of the segment" }, found.states.map((root, at) =>
     el("li", { class: at === wrong ? "first-wrong" : null },
-      `${at}: `, hash(root), at === wrong ? " first wrong one, says the opener" : null)));
+      `${name(at)}: `, hash(root), at === wrong ? " first wrong one, says the opener" : null)));
 }
 
 function nextMove(found) {
   if (!found.turn) return null;
   return el("li", { class: "next" }, el("h3", {}, `${found.turn} has to move`),
-    el("p", {}, `Expected: ${NEXT[found.stage] || ""}, up to block ${found.until_block}.`));
+    el("p", {}, `Expected: ${NEXT[found.stage] || ""}, `, when(found.until_block), " at the latest."));
 }
 
-/** The number by which a seat was convicted, with all that the contract computed it from. */
-export function showNumber(number, who) {
-  const verdict = number.is_fault ? "outside: a fault" : "inside the bound";
-  return el("section", { class: "verdict", "aria-label": "the number" },
-    el("h2", {}, `The one number: element ${number.element} of node ${number.node} (${number.operation})`),
-    el("p", { class: "formula" }, number.formula),
-    list([
-      [`claimed by ${who}`, number.claimed], ["exact value", number.exact_shown],
-      ["allowed distance", number.bound_shown], ["its distance", number.distance_shown || "not a number"],
-      ["verdict", el("span", { class: number.is_fault ? "bad" : "good" }, verdict)],
-    ]),
-    number.operands.length > 1 ? el("details", {}, el("summary", {}, `all ${number.operands.length} terms`),
-      el("ol", {}, number.operands.map((term) => el("li", {}, el("code", {}, term.join(" and ")))))) : null);
-}
+/** The page of one dispute. */
+export const showDispute = async (task, dispute) => showBoard(task, await fetchJson(api(task, "disputes", dispute)));

@@ -45,13 +45,35 @@ export function showRounds(rows) {
   });
 }
 
-/** The losses that solvers report, a line for each shard, and their mean. rows: newest first. */
+/** The held-out loss of each model, from before any training on. losses: in the order of the rounds. */
+export function showHeldout(losses) {
+  const known = losses.filter((one) => one.loss !== null);
+  if (known.length < 2) return null;
+  const first = known[0].rounds_done;
+  const bound = (sign) => known.map((one) => one.loss + sign * (one.error ?? 0));
+  const data = [known.map((one) => one.rounds_done), known.map((one) => one.loss), bound(-1), bound(1)];
+  return draw("heldout", data, (color, axis) => {
+    const bar = (label) => ({ label, stroke: color("--soft"), width: 1, dash: [4, 4], scale: "nats", points: { show: false } });
+    return {
+      scales: { x: { time: false }, nats: { range: (_, low, high) => [low * 0.95, high * 1.05] } },
+      axes: [{ ...axis, label: first ? "rounds done" : "rounds done (0: before training)", values: (_, at) => at.map((one) => Number.isInteger(one) ? one : "") },
+        { ...axis, scale: "nats", label: "nats" }],
+      series: [{ label: "rounds done" },
+        { label: "held-out loss", stroke: color("--link"), width: 3, scale: "nats", points: { size: 6 } },
+        bar("less a standard error"), bar("plus a standard error")],
+    };
+  });
+}
+
+/** The losses that solvers report of claims that count, a line for each shard, and their mean. rows: newest first. */
 export function showLosses(rows) {
   const told = rows.filter((row) => row.losses).reverse();
   if (told.length < 2) return null;
   const shards = [...Array(Math.max(...told.map((row) => row.losses.by_shard.length))).keys()];
-  const lines = shards.map((shard) => told.map((row) => row.losses.by_shard[shard] ?? null));
+  const counted = (row, shard) => row.losses.void.includes(shard) ? null : row.losses.by_shard[shard] ?? null;
+  const lines = shards.map((shard) => told.map((row) => counted(row, shard)));
   const all = lines.flat().filter((one) => one !== null).sort((a, b) => a - b);
+  if (!all.length) return null;
   const far = FAR * all[Math.floor(all.length / 2)];
   const data = [told.map((row) => row.round), ...lines, told.map((row) => row.losses.mean)];
   return draw("losses", data, (color, axis, rounds) => ({
@@ -60,6 +82,6 @@ export function showLosses(rows) {
     legend: { show: shards.length <= LEGEND_MAX },
     series: [{ label: "round" },
       ...shards.map((shard) => ({ label: `shard ${shard}`, stroke: color("--soft"), width: 1, scale: "nats", points: { size: 4 } })),
-      { label: "mean of all", stroke: color("--link"), width: 3, scale: "nats", points: { size: 6 } }],
+      { label: "mean of those that count", stroke: color("--link"), width: 3, scale: "nats", points: { size: 6 } }],
   }));
 }

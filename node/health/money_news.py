@@ -15,6 +15,7 @@ from touchstone.protocol.adapters.chain.gate import BLOCK_S
 from touchstone.protocol.adapters.chain.pace import Pace, measure_pace
 from touchstone.protocol.economics.account_money import AccountMoney, compute_account
 from touchstone.protocol.economics.duty_ends import estimate_round_blocks, find_due
+from touchstone.protocol.economics.money_words import describe_money, estimate_unlock
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_book import SettledRound
@@ -109,7 +110,10 @@ class MoneyNews:
             *self._list_settled(game, view.account),
         ]
         if before is None:
-            return list(describe_beginning(compute_account(now, game.money, view.account, block)))
+            money = compute_account(now, game.money, view.account, block)
+            due = estimate_unlock(now, money, block)
+            wait = "" if due is None else self._find_pace(view, chain).show_wait(due)
+            return list(describe_beginning(money, wait))
         return lines
 
     def _find_pace(self, view: View, chain: GameChain) -> Pace:
@@ -194,14 +198,9 @@ def _sum(sums: Sums, reasons: Iterable[MoneyReason]) -> int:
     return sum(sums.get(reason, 0) for reason in reasons)
 
 
-def describe_beginning(money: AccountMoney) -> Iterator[str]:
+def describe_beginning(money: AccountMoney, wait: str = "") -> Iterator[str]:
     """Yields a line on what the account already has in the task when the node begins; none if it has
-    nothing."""
+    nothing but what it has locked. `wait` says when the locked money comes back."""
     settled, lost = money.sum_settled(MoneyKind.SETTLED), money.sum_settled(MoneyKind.LOST)
     if money.earned or money.owed or settled or lost:
-        earned, fees = format_tokens(money.earned), format_tokens(money.owed)
-        yield (
-            f"so far in this task: {format_tokens(money.locked)} locked, {earned} earned and not settled, "
-            f"fees of {fees} to come, {format_tokens(settled)} settled, {format_tokens(lost)} lost (why: "
-            "`touchstone status`)"
-        )
+        yield f"so far in this task {describe_money(money, wait)} (why: `touchstone status`)"

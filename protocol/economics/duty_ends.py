@@ -50,6 +50,23 @@ def find_due(state: GameState, seat: Seat, index: int, block: int, round_blocks:
     return _find_over(state, seat, end, block, round_blocks, is_staying=True)
 
 
+def estimate_release(state: GameState, seat: Seat, block: int) -> int:
+    """Estimates the block in which the stake of a seat can come back, if it stays until the task is over and
+    each round to come takes as long as the last ones."""
+    pace = estimate_round_blocks(state)
+    return _find_over(state, seat, state.terms.rounds, block, pace, is_staying=True)
+
+
+def estimate_end(state: GameState, block: int) -> int:
+    """Estimates the block in which the last round of a task gets its root, if each round takes as long as the
+    last ones; `block` if none is to come."""
+    if is_over(state, block):
+        return block
+    live, pace = get_live_round(state), estimate_round_blocks(state)
+    begun, index = (block, state.next_round) if live is None else (live.opened, live.index)
+    return max(block, begun + (state.terms.rounds - index) * pace)
+
+
 def estimate_round_blocks(state: GameState) -> int:
     """Returns how many blocks a round takes from one opening to the next, by the last rounds; by the terms if
     fewer than two were opened."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from touchstone.explorer.task_documents import count_active, describe_phase
+from touchstone.explorer.task_documents import count_active, describe_phase, list_missing
 from touchstone.protocol.adapters.chain.pace import Pace, spell_duration
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.round_machine import get_state_at
@@ -40,15 +40,8 @@ def is_task_closable(game: GameState, block: int) -> bool:
 
 def describe_missing(game: GameState) -> str:
     """Describes the seats that a task lacks to begin; empty if it lacks none."""
-    pools = zip(
-        SeatRole,
-        (game.terms.least_solvers, game.terms.least_verifiers, game.terms.least_whistleblowers),
-        strict=True,
-    )
     missing = [
-        f"{least - count} more {role.name.lower()}{'s' if least - count > 1 else ''}"
-        for role, least in pools
-        if (count := count_active(game, role)) < least
+        f"{count} more {role.name.lower()}{'s' if count > 1 else ''}" for role, count in list_missing(game)
     ]
     return ", ".join(missing)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from touchstone.protocol.adapters.chain.pace import Pace
 from touchstone.protocol.economics.account_locks import Lock, LockKind
 from touchstone.protocol.economics.account_money import AccountMoney, compute_account
+from touchstone.protocol.economics.money_words import describe_money, estimate_unlock
 from touchstone.protocol.spec.game.enums import SeatStatus
 from touchstone.protocol.spec.game.logged_game import LoggedGame
 from touchstone.protocol.spec.game.money_reasons import FEES, KINDS, PAID, MoneyKind, MoneyReason, Sums
@@ -50,14 +51,23 @@ def format_reason(reason: MoneyReason) -> str:
 
 
 def make_money_table(task: bytes, game: LoggedGame, money: AccountMoney, pace: Pace) -> FittingTable:
-    """Returns a row for each locked amount, and for what is earned, owed, settled, spent and lost."""
+    """Returns a row for each locked amount, and for what is earned, owed, settled, spent and lost, under a
+    sentence that sums it up."""
     headings, right = ("", "tokens", "why, and until when"), frozenset({"tokens"})
-    table = FittingTable(f"Your money in task {show_task(task)}", headings, right)
+    title = f"Your money in task {show_task(task)}: {describe_sum(game, money, pace)}"
+    table = FittingTable(title, headings, right)
     for lock in money.locks:
         table.add_row(*_describe_lock(game, lock, pace))
     for name, wei, why in (*_list_unsettled(money, pace), *_list_settled(money)):
         table.add_row(name, format_tokens(wei).split()[0], why)
     return table
+
+
+def describe_sum(game: LoggedGame, money: AccountMoney, pace: Pace) -> str:
+    """Returns what an account has in a task as a sentence."""
+    block = pace.head_block + 1
+    due = estimate_unlock(get_state_at(game, block), money, block)
+    return describe_money(money, "" if due is None else pace.show_wait(due))
 
 
 def _describe_lock(game: LoggedGame, lock: Lock, pace: Pace) -> tuple[str, str, str]:

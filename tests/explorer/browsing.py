@@ -135,7 +135,7 @@ async def click_to_number(browser: Browser, url: str, look: str, flaws: Flaws) -
     await page.wait_for_selector("ol.lines li")
     await see(page, "lines", look, flaws)
     await page.keyboard.press("t")
-    await page.wait_for_selector("h1:has-text('Tasks')")
+    await page.wait_for_selector("h2:has-text('Tasks')")
     await page.keyboard.press("j")
     await page.keyboard.press("Enter")
     await page.wait_for_selector("h2:has-text('Seats')")

@@ -43,6 +43,14 @@ TRAIN_BLOCKS, ROUND_BLOCKS = 30, 36
 SETTLED_AFTER = 40
 """Rounds from the first of an epoch until its seats settle it."""
 DISPUTED_EVERY = 100
+CHEAT = 1
+"""The slot of the solver that errs."""
+NUMBER = {
+    "node": 375, "operation": "SUBTRACT", "element": 133439, "operands": [["1654.34631", "0.00135136908"]],
+    "claimed": "2481.76749", "formula": "1654.34631 - 0.00135136908", "exact": "1654", "is_fault": True,
+    "exact_shown": "1654.34495863", "bound": "0", "bound_shown": "0", "distance_shown": "827",
+}  # fmt: skip
+"""The number by which it falls."""
 CONTRACTS = {
     entry.name: contract
     for contract in GAME_CONTRACTS.values()
@@ -104,18 +112,26 @@ def make_chain(live: Path | None = None, pace_s: float = 0.0) -> Any:
         bounds=BOUNDS_LOCAL,
         signing=SIGNING,
         deployment=DEPLOYMENT,
-        connection=SimpleNamespace(code_at=find_code, call=find_code, head=find_head),
+        connection=SimpleNamespace(
+            code_at=find_code,
+            call=find_code,
+            head=find_head,
+            poll_s=1.0,
+            health=SimpleNamespace(answered_s=float("inf"), unread="", unread_s=0.0),
+        ),  # fmt: skip
         follow=follow,
     )
 
 
 @dataclass
 class ManyAccounts:
-    """terms, training: of the posted task. block: the one that is filled; events: of it so far."""
+    """terms, training: of the posted task. block: the one that is filled; events: of it so far. In
+    `cheat_round` the solver of slot CHEAT errs, and is convicted."""
 
     terms: Any
     training: bytes
     solvers: int
+    cheat_round: int | None = None
     block: int = FIRST_BLOCK
     events: list[Event] = field(default_factory=list)
     accounts: dict[int, str] = field(default_factory=dict)
@@ -205,12 +221,14 @@ class ManyAccounts:
         self._vote(index)
         if index and index % DISPUTED_EVERY == 0:
             self._dispute(index - 1)
+        if index == self.cheat_round:
+            self._convict_solver(index)
         if index == DISPUTED_EVERY + 1:
             self._convict(index - 1)
         if index % EPOCH_ROUNDS == SETTLED_AFTER % EPOCH_ROUNDS and index >= SETTLED_AFTER:
             self._settle((index - SETTLED_AFTER) // EPOCH_ROUNDS)
         self.begin()
-        everybody = (1 << self.solvers) - 1
+        everybody = (1 << self.solvers) - 1 - (1 << CHEAT if index == self.cheat_round else 0)
         root = make_word("root", index)
         self.log("RootPosted", round=index, root=root, merged=everybody, signers=everybody)
         self.log("RoundOpened", round=index + 1, base_root=root)
@@ -223,7 +241,10 @@ class ManyAccounts:
             places += [(index - 1, slot, self.game.terms.draws) for slot in late]
         for name in ("VotesCounted", "VotesOpened"):
             for number, slot, draw in places:
-                self.log(name, round=number, votes=bytes([slot, draw, 0, VoteWord.ACCEPT]))
+                is_false = (number, slot) == (self.cheat_round, CHEAT)
+                word = VoteWord.REJECT_STATE if is_false else VoteWord.ACCEPT
+                for rank in range(3 if is_false else 1):
+                    self.log(name, round=number, votes=bytes([slot, draw, rank, word]))
 
     def _dispute(self, index: int, slot: int = 3) -> None:
         """A claim that is disputed in vain, with all moves in one block."""
@@ -237,6 +258,7 @@ class ManyAccounts:
     def _move(self, index: int, seat: int, statement: SimpleNamespace) -> None:
         opener, dispute = make_address(SeatRole.WHISTLEBLOWER.name, 0), make_word("dispute", index)
         state = StateHeader(make_word("W"), make_word("m"), make_word("v"), 1, 1)
+        steps = self.terms.segment_steps
         said = {"dispute": dispute, "clock_block": self.block + 10}
         self.begin()
         bond_wei = self.terms.amounts.dispute_bond
@@ -244,9 +266,9 @@ class ManyAccounts:
         self.log("DisputeOpened", **said, **ref, opener=opener, bond_wei=bond_wei)
         self.log("Taken", account=opener, pot=self.pots["bonds"], wei_=bond_wei)
         self.begin()
-        self.log("StepRootsPosted", **said, roots=[make_word("state", index, step) for step in range(17)])
+        self.log("StepRootsPosted", **said, roots=[make_word("state", index, at) for at in range(steps + 1)])
         self.begin()
-        self.log("StepNamed", **said, step=7)
+        self.log("StepNamed", **said, step=steps // 2)
         self.begin()
         self.log("TracePosted", **said, trace_root=make_word("trace", index), start=state, end=state)
         self.begin()
@@ -265,6 +287,27 @@ class ManyAccounts:
         self.log("StatementConvicted", **proven, statement=statement)
         self.log("Given", pot=self.pots["stakes"], account=finder, wei_=stake_wei // 4)
         self.log("Discarded", pot=self.pots["stakes"], wei_=stake_wei - stake_wei // 4)
+
+    def _convict_solver(self, index: int) -> None:
+        """The solver of slot CHEAT, by one number of its claim."""
+        seat, finder = (
+            self.game.rounds[index].pool.solvers[CHEAT],
+            make_address(SeatRole.WHISTLEBLOWER.name, 0),
+        )
+        statement, stake_wei = (
+            SimpleNamespace(round=index, slot=CHEAT, draw=NO_DRAW, rank=0),
+            self.terms.amounts.solver_stake,
+        )
+        self._move(index, seat, statement)
+        proven = {"seat": seat, "proof": ProofKind.DISPUTED, "finder": finder}
+        self.log("DisputeEnded", dispute=make_word("dispute", index), outcome=DisputeStage.CONVICTED)
+        self.log("SeatConvicted", **proven, stake_wei=stake_wei)
+        self.log("StatementConvicted", **proven, statement=statement)
+        for account, share in (
+            (finder, min(stake_wei // 4, self.terms.amounts.finder_cap)),
+            (SUBMITTER, stake_wei // 4),
+        ):
+            self.log("Given", pot=self.pots["stakes"], account=account, wei_=share)
 
     def _settle(self, epoch: int) -> None:
         """All seats that are still there, then the epoch is freed."""
@@ -291,7 +334,8 @@ def fill(path: Path, batches: Iterator[LogBatch]) -> int:
             count += len(batch.events)
             for event in batch.events:
                 if event.name == "SeatConvicted":
-                    index.put_number(event.transaction_hash, None)
+                    is_solver = int(event.arguments["seat"]) >> 16 == SeatRole.SOLVER
+                    index.put_number(event.transaction_hash, NUMBER if is_solver else None)
     finally:
         index.close()
     return count

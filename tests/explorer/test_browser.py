@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.explorer.browsing import LOOKS, Flaws, open_browser, open_page, require_chromium, see
-from tests.explorer.many_accounts import DISPUTED_EVERY, make_chain
+from tests.explorer.many_accounts import DISPUTED_EVERY, TASK, make_chain
 from tests.explorer.many_accounts_files import PLACE, make_files, report
 from tests.explorer.test_page_server import open_others, open_pages
 from tests.rounds.chain import RoundChain
@@ -37,7 +37,7 @@ async def test_accounts_are_found_by_keys_and_by_links(
     flaws = Flaws()
     async with open_pages(chain, tmp_path) as explorer, open_browser() as browser:
         page = await open_page(browser, explorer.url, "wide-light", flaws)
-        await page.wait_for_selector("h1:has-text('Tasks')")
+        await page.wait_for_selector("h2:has-text('Tasks')")
         await page.keyboard.press("a")
         await page.wait_for_selector("h1:text-is('Accounts')")
         await page.keyboard.press("j")
@@ -50,7 +50,7 @@ async def test_accounts_are_found_by_keys_and_by_links(
         await page.click("tbody a")
         await page.wait_for_selector("h2:has-text('Seats')")
         await page.keyboard.press("t")
-        await page.click("text=What each account did in all tasks")
+        await page.click("text=Accounts: what each did in all tasks")
         await page.wait_for_selector("h1:text-is('Accounts')")
         await page.context.close()
     flaws.require_none()
@@ -84,7 +84,7 @@ async def test_an_address_that_names_nothing_says_so(
     async with open_pages(chain, tmp_path) as explorer, open_browser() as browser:
         for address, said in {
             "#/task/0x12": "No such task",
-            "#/task/%E0%A4%A": "Tasks",
+            "#/task/%E0%A4%A": "Strangers train one model together, for pay",
             f"#/task/0x{'12' * 32}": "This cannot be shown",
         }.items():
             page = await open_page(browser, explorer.url + address, "phone-dark", flaws)
@@ -128,6 +128,61 @@ async def test_a_long_task_is_read_while_it_goes_on(tmp_path: Path) -> None:
     flaws.require_none()
 
 
+async def test_the_first_page_says_what_this_is_and_shows_the_newest_conviction(tmp_path: Path) -> None:
+    require_chromium()
+    rounds, solvers, flaws = 2, 4, Flaws()
+    make_files(tmp_path, rounds, solvers, 0, cheat_round=rounds - 1)
+    async with (
+        open_browser() as browser,
+        open_explorer(make_chain(), tmp_path / "stored.sqlite", Names({})) as explorer,
+    ):
+        for look in LOOKS:
+            page = await open_page(browser, explorer.url, look, flaws)
+            await page.wait_for_selector("#figure-convictions dd:text-is('1')")
+            assert await page.inner_text("#figure-models dd") == "1"
+            card = page.locator("section[aria-label^='conviction of']")
+            assert "wrote 2481.77 where 1654.34 is right." in await card.inner_text()
+            row = await page.inner_text("tbody tr")
+            assert f"-parameter model {TASK.hex()[:6]}" in row and "seats" in row
+            await see(page, "front", look, flaws)
+            await page.context.close()
+    flaws.require_none()
+
+
+async def test_without_a_task_the_first_page_says_how_to_post_one(tmp_path: Path) -> None:
+    require_chromium()
+    flaws = Flaws()
+    async with (
+        open_browser() as browser,
+        open_explorer(make_chain(), tmp_path / "empty.sqlite", Names({})) as explorer,
+    ):
+        page = await open_page(browser, explorer.url, "phone-light", flaws)
+        assert "touchstone task create" in await page.inner_text("pre")
+        await see(page, "empty", "phone-light", flaws)
+        await page.context.close()
+    flaws.require_none()
+
+
+async def test_the_page_of_a_task_says_first_how_good_the_model_is(tmp_path: Path) -> None:
+    require_chromium()
+    rounds, solvers, flaws = 3, 4, Flaws()
+    make_files(tmp_path, rounds, solvers, 1)
+    report(tmp_path / "stored.sqlite", range(rounds), solvers)
+    async with (
+        open_browser() as browser,
+        open_explorer(make_chain(), tmp_path / "stored.sqlite", Names({})) as explorer,
+    ):
+        page = await open_page(browser, explorer.url + PLACE, "wide-light", flaws)
+        line = await page.inner_text(".lead")
+        assert line == "The model is at 1.50 and falling (6.00 before training)."
+        assert "rounds done" in await page.locator(".chart").first.inner_text()
+        table = page.locator("table:has(caption:has-text('Held-out loss of each model'))")
+        rows = [await one.inner_text() for one in await table.locator("tbody tr").all()]
+        assert len(rows) == 4 and rows[-1].startswith("before training") and "6.000 ± 0.020" in rows[-1]
+        await page.context.close()
+    flaws.require_none()
+
+
 async def test_reported_losses_are_drawn_and_distances_stand_beside_the_votes(tmp_path: Path) -> None:
     """All of it is marked as what nodes say. Without reports the pages say that there are none."""
     require_chromium()
@@ -143,12 +198,12 @@ async def test_reported_losses_are_drawn_and_distances_stand_beside_the_votes(tm
         async with open_explorer(make_chain(), tmp_path / "stored.sqlite", Names({})) as explorer:
             for look in LOOKS:
                 page = await open_page(browser, explorer.url + PLACE, look, flaws)
-                await page.wait_for_selector("h2:text-is('Losses')")
-                assert await page.locator(".chart canvas").count() == 2
-                legend = await page.locator(".chart").nth(1).inner_text()
-                assert all(f"shard {shard}" in legend for shard in range(solvers)) and "mean of all" in legend
+                await page.wait_for_selector("h2:text-is('Losses of the shards')")
+                assert await page.locator(".chart canvas").count() == 3
+                legend = await page.locator(".chart").nth(2).inner_text()
+                assert all(f"shard {shard}" in legend for shard in range(solvers)) and "mean of" in legend
                 row = page.locator("tr:has(a:text-is('round 1'))")
-                assert await row.locator(".reported").inner_text() == "2.800"
+                assert await row.locator(".reported").all_inner_texts() == ["2.000 ± 0.020", "2.800"]
                 await see(page, "losses", look, flaws)
                 await page.goto(f"{explorer.url}{PLACE}/round/1")
                 await page.wait_for_selector("h2:has-text('Audits')")

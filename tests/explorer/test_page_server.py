@@ -5,8 +5,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,21 @@ from msgspec import structs
 from yarl import URL
 
 from tests.explorer.plays import make_batch, make_deployment, open_reader, play_task
-from tests.rounds.chain import RoundChain
+from tests.rounds.chain import RoundChain, open_round_chain
 from tests.rounds.player import Player
-from touchstone.explorer import page_server
+from touchstone.explorer import page_answers, page_server
 from touchstone.explorer.names import Names, show_wei
 from touchstone.explorer.report_documents import LOSS, Reported
 from touchstone.explorer.running_explorer import Explorer, open_explorer
 from touchstone.explorer.task_documents import make_row
 from touchstone.explorer.work_documents import WORK_COLUMNS
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
+from touchstone.protocol.adapters.chain.connection import GRACE_S
 from touchstone.protocol.adapters.chain.contract_events import Event
 from touchstone.protocol.spec.errors import EnvironmentFault
 from touchstone.protocol.spec.game.inner_dispute import DisputeStage
 from touchstone.protocol.spec.game.money_reasons import MoneyKind
+from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 
 MANY = 1 << 70
 
@@ -260,7 +262,7 @@ async def test_lines_come_in_pages_newest_first(pages: Pages, players: list[Play
 async def test_no_address_asks_for_more_than_a_bounded_page(
     pages: Pages, players: list[Player], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr(page_server, "PAGE_MAX", 2)
+    monkeypatch.setattr(page_answers, "PAGE_MAX", 2)
     path = path.replace("TASK", f"0x{players[0].twin.task.hex()}")
     found = await get(pages[1], f"{path}?limit={MANY}&limit=999999999")
     assert len(found[path.rpartition("/")[2]]) <= 2
@@ -349,6 +351,31 @@ async def test_changes_are_told_as_they_come(own_chain: RoundChain, tmp_path: Pa
             message = await stream.content.readuntil(b"\n\n")
             if message.startswith(b"data: "):
                 told |= set(json.loads(message[len(b"data: ") :])["tasks"])
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[tuple[RoundChain, ExitStack]]:
+    """A chain that a test may end."""
+    with ExitStack() as chains:
+        yield chains.enter_context(open_round_chain(tmp_path / "chain", BOUNDS_LOCAL)), chains
+
+
+async def test_a_chain_that_ends_is_told_long_before_a_node_gives_up(
+    mortal: tuple[RoundChain, ExitStack], tmp_path: Path
+) -> None:
+    """A node waits for minutes; a visitor wants to know at once."""
+    chain, chains = mortal
+    async with open_pages(chain, tmp_path) as explorer, aiohttp.ClientSession(explorer.url) as browser:
+        assert (await get(browser, "/api/status"))["fault"] == ""
+        async with browser.get("/api/live") as stream, asyncio.timeout(GRACE_S / 2):
+            await asyncio.to_thread(chains.close)
+            told = ""
+            while not told:
+                message = await stream.content.readuntil(b"\n\n")
+                if message.startswith(b"data: "):
+                    told = json.loads(message[len(b"data: ") :])["fault"]
+        assert "127.0.0.1" not in told
+        assert (await get(browser, "/api/status"))["fault"] == told
 
 
 async def test_too_many_streams_are_refused(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:

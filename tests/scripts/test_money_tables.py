@@ -50,6 +50,13 @@ def show(account: str, *, is_closed: bool = False) -> dict[str, str]:
     return read_rows(said.get())
 
 
+def test_the_table_begins_with_a_sentence_that_sums_it_up() -> None:
+    game, pace = play()
+    title = str(make_money_table(TASK, game, find_money(game, "solver3", pace), pace).title)
+    assert "you have earned 0.0000000000000004 tokens, none of it settled yet" in title
+    assert "0.000000000000002 are locked and come back in about" in title
+
+
 def test_what_is_locked_earned_owed_and_not_paid() -> None:
     rows = show("solver3")
     assert rows["locked: solver 3 (active)"].startswith("0.000000000000002|")

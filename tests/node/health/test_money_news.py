@@ -132,8 +132,9 @@ def test_what_was_before_the_node_began_is_one_line() -> None:
     game = cashier.make_game()
     (line,) = list_lines(news, "solver3", game, world.block)
     assert (
-        line.startswith(f"so far in this task: {STAKE} locked, ")
-        and "0.00000000000000006 tokens to come" in line
+        line.startswith("so far in this task you have earned 0.0000000000000002 tokens, none of it settled")
+        and f"{STAKE.split()[0]} are locked and come back at about block" in line
+        and "fees of 0.00000000000000006 are to come" in line
     )
     assert not list_lines(news, "solver3", game, world.block)
     assert not list_lines(news, "solver3", game, world.block + 1)
