@@ -14,6 +14,7 @@ LONG = (
     "tests/faults/",
     "tests/lab/",
     "tests/node/exports/test_published_model.py",
+    "tests/node/exports/test_rotary_positions.py",
     "tests/node/training/test_replay_pool.py",
     "tests/node/training/test_worker_team.py",
     "tests/protocol/adapters/files/test_direct_writes.py",

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from touchstone.node.exports.config_fields import TYPE_FIELDS
 from touchstone.node.exports.lora_export import describe_for_peft, find_adapters, merge, name_for_peft
 from touchstone.node.exports.model_folder import SAFETENSORS_METADATA, SAFETENSORS_NAME, list_file_names
 from touchstone.node.exports.model_note import (
@@ -18,6 +19,7 @@ from touchstone.node.exports.model_note import (
     format_note,
     format_tokenizer_config,
 )
+from touchstone.node.exports.rotary_positions import write_both_places
 from touchstone.node.exports.tensor_file import Tensors, fill, measure_tensors, save_tensors
 from touchstone.protocol.adapters.files.durable_files import replace_file
 from touchstone.protocol.compute.program.known_steps import TaskStep
@@ -103,16 +105,21 @@ def list_tensors(weights: Tensor, step: TaskStep) -> dict[str, Tensor]:
 
 
 def clean_config(text: str) -> bytes | None:
-    """Returns the config.json of an export, without fields by which transformers would load code. `text`
-    comes from a layout, perhaps a stranger's. Returns None if it is no JSON table, or has too many tables and
-    lists."""
+    """Returns the config.json of an export, of which transformers 4 and 5 make the same model, without fields
+    by which they would load code. `text` comes from a layout, perhaps a stranger's. Returns None if it is no
+    JSON table, or has too many tables and lists."""
     if text.count("[") + text.count("{") > MAX_CONFIG_BRACKETS:
         return None
     try:
         content = json.loads(text, object_hook=_drop_fields)
-        return json.dumps(content, indent=2).encode() + b"\n" if isinstance(content, dict) else None
     except (ValueError, RecursionError):
         return None
+    if not isinstance(content, dict):
+        return None
+    if any(content.get(name) is not None for name in TYPE_FIELDS):
+        # transformers 5 turns the weights beside it into this type, transformers 4 does not.
+        content.update(dict.fromkeys(TYPE_FIELDS, "float32"))
+    return json.dumps(write_both_places(content), indent=2).encode() + b"\n"
 
 
 def _drop_fields(table: dict[str, Any]) -> dict[str, Any]:

@@ -138,7 +138,6 @@ def test_no_altered_config_gives_other_logits_than_transformers(
     ("llama", {"rope_parameters": {"type": "linear", "rope_type": "default"}}, "rope_type"),
     ("llama", {"rope_parameters": {"type": "linear", "factor": 2, "beta_fast": 1}}, "beta_fast"),
     ("llama", {"rope_parameters": {"factor": 2.0}}, "factor.*a key of the kind default"),
-    ("llama", {"rope_scaling": {}, "rope_parameters": {}}, "rope_scaling and rope_parameters"),
     ("llama", {"rope_scaling": "linear"}, "config.json"),
     ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
     ("llama", {"quantization_config": {}}, "quantization_config"),
