@@ -13,6 +13,7 @@ LONG = (
     "tests/explorer/test_browser.py",
     "tests/faults/",
     "tests/lab/",
+    "tests/node/exports/test_config_fields.py",
     "tests/node/exports/test_published_model.py",
     "tests/node/exports/test_rotary_positions.py",
     "tests/node/training/test_replay_pool.py",

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from touchstone.node.exports.config_fields import NOT_TAKEN, judge_field, refuse_config, show_value
+from touchstone.node.exports.config_fields import NOT_TAKEN, refuse_config, show_value, take_fields
 from touchstone.node.exports.model_folder import WeightsFolder, list_file_names, open_named
 from touchstone.node.exports.model_note import CONFIG_NAME, MAX_CONFIG_BRACKETS
 from touchstone.node.exports.rotary_positions import find_rotary_fields, read_rotation, write_rotation
@@ -109,15 +109,13 @@ def _read_config(fields: Mapping[str, Any], where: str) -> tuple[Any, Any, nn.Mo
         raise refuse_config(f"{where}, model_type", " or ".join(TRIED), show_value(model_type))
     config_class = configs.CONFIG_MAPPING[model_type]
     rotary = find_rotary_fields(fields)
-    for name in fields:
-        if name not in rotary:
-            judge_field(config_class(), name, fields[name], where)
-    if rotation := read_rotation(fields, where):
-        fields = write_rotation(fields, rotation)
+    others = {name: value for name, value in fields.items() if name not in rotary}
+    taken, rotation = take_fields(config_class(), others, where), read_rotation(fields, where)
+    if rotation is not None:
+        taken = write_rotation(taken, rotation)
     try:
         # The class also judges the fields that are left out.
-        config_class.from_dict(dict(fields), attn_implementation="eager")
-        taken = {name: value for name, value in fields.items() if name not in NOT_TAKEN}
+        config_class.from_dict({**fields, **taken}, attn_implementation="eager")
         config = config_class.from_dict(taken, attn_implementation="eager")
         kind = auto.MODEL_FOR_CAUSAL_LM_MAPPING[config_class]
         config.architectures = [kind.__name__]

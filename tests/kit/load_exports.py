@@ -1,8 +1,8 @@
 """Loads exported folders with the transformers that comes first on the path; a process of its own runs it.
 
-It reads {"folders", "tokens", "out", "is_imported"} as JSON, writes the logits into the file `out` by the
-number of the folder, and prints what else it found of each, as JSON. `is_imported`: Touchstone reads the
-folders, through this transformers.
+It reads {"folders", "tokens", "out", "is_imported", "models"} as JSON, writes the logits into the file `out`
+by the number of the folder, and prints what else it found of each, as JSON. `is_imported`: Touchstone reads
+the folders, through this transformers. `models`: folders to write first, with the type and fields of each.
 """
 
 import json
@@ -29,7 +29,17 @@ def load(folder: Path, tokens: torch.Tensor, *, is_imported: bool) -> tuple[torc
     return logits.float().contiguous(), model.generation_config.eos_token_id
 
 
+def save(folder: str, name: str, fields: dict[str, Any]) -> None:
+    """Writes a small model of a type as `save_pretrained` does."""
+    torch.manual_seed(4)
+    classes: Any = transformers.AutoModelForCausalLM
+    model = classes.from_config(transformers.AutoConfig.for_model(name, **fields))
+    model.save_pretrained(folder, safe_serialization=True)
+
+
 given = json.load(sys.stdin)
+for model in given["models"]:
+    save(*model)
 tokens = torch.tensor(given["tokens"])
 found: dict[str, torch.Tensor] = {}
 said: list[dict[str, Any]] = []

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,23 @@ def load_with(
 ) -> list[Loaded]:
     """Loads folders of models in a process of its own: with the version at `site`, or the installed one.
     `out` is a file to write. `is_imported`: as Touchstone reads them through that version."""
-    names, ids = [str(one) for one in folders], tokens.tolist()
-    given = {"folders": names, "tokens": ids, "out": str(out), "is_imported": is_imported}
+    said = _run(site, folders=[str(one) for one in folders], tokens=tokens.tolist(), out=str(out),
+                is_imported=is_imported, models=[])  # fmt: skip
+    logits: dict[str, Tensor] = load_file(out) if any(not one["error"] for one in said) else {}
+    return [
+        Loaded(one["version"], logits.get(str(at)), one["error"], one["eos"]) for at, one in enumerate(said)
+    ]
+
+
+def save_with(site: Path, models: Mapping[str, Mapping[str, Any]], folder: Path) -> list[Path]:
+    """Returns a folder of each model, by type, that `save_pretrained` of the version at `site` wrote."""
+    folders = [folder / name for name in models]
+    wanted = [[str(one), one.name, models[one.name]] for one in folders]
+    _run(site, folders=[], tokens=[[0]], out="", is_imported=False, models=wanted)
+    return folders
+
+
+def _run(site: Path | None, **given: Any) -> list[dict[str, Any]]:
     settings = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     settings["PYTHONPATH"] = os.pathsep.join([*([] if site is None else [str(site)]), str(ROOT)])
     done = subprocess.run(
@@ -78,7 +94,4 @@ def load_with(
     )
     assert done.returncode == 0, done.stderr[-2000:]
     said: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    logits: dict[str, Tensor] = load_file(out) if any(not one["error"] for one in said) else {}
-    return [
-        Loaded(one["version"], logits.get(str(at)), one["error"], one["eos"]) for at, one in enumerate(said)
-    ]
+    return said

@@ -47,18 +47,19 @@ MODELS: dict[str, dict[str, Any]] = {
 TOKENS = torch.arange(24).view(2, 12) * 7 % 61 + 3
 
 
+def save_model(name: str, folder: Path) -> Path:
+    """The folder, with a small model of this type as `save_pretrained` writes it."""
+    torch.manual_seed(4)
+    classes: Any = transformers.AutoModelForCausalLM
+    model = classes.from_config(transformers.AutoConfig.for_model(name, **MODELS[name]))
+    model.save_pretrained(folder, safe_serialization=True)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A folder that `save_pretrained` wrote of each."""
-    folders = {}
-    for name, fields in MODELS.items():
-        torch.manual_seed(4)
-        config = transformers.AutoConfig.for_model(name, **fields)
-        classes: Any = transformers.AutoModelForCausalLM
-        model = classes.from_config(config)
-        folders[name] = tmp_path_factory.mktemp(name)
-        model.save_pretrained(folders[name], safe_serialization=True)
-    return folders
+    """A folder of each type."""
+    return {name: save_model(name, tmp_path_factory.mktemp(name)) for name in MODELS}
 
 
 def load(folder: Path) -> Any:
