@@ -18,9 +18,10 @@ import torch
 from torch import nn
 
 from touchstone.node.exports.config_fields import NOT_TAKEN, refuse_config, show_value, take_fields
-from touchstone.node.exports.model_folder import WeightsFolder, list_file_names, open_named
+from touchstone.node.exports.model_folder import WeightsFolder, open_named
 from touchstone.node.exports.model_note import CONFIG_NAME, MAX_CONFIG_BRACKETS
 from touchstone.node.exports.rotary_positions import find_rotary_fields, read_rotation, write_rotation
+from touchstone.node.exports.tensor_names import find_names
 from touchstone.protocol.adapters.machine.extra_libraries import load_extra
 from touchstone.protocol.spec.params import MAX_PARAMETERS
 
@@ -144,14 +145,12 @@ def _read_config(fields: Mapping[str, Any], where: str) -> tuple[Any, Any, nn.Mo
 def _open_weights(outline: nn.Module, folder: Path) -> WeightsFolder:
     """Opens the weights of a folder, after their headers were checked against the model."""
     config: Any = outline.config
-    written = list_file_names(config.to_json_string())
-    named = {written.get(name, name): one for name, one in outline.named_parameters()}
+    named = dict(outline.named_parameters())
     owners = {id(parameter): name for name, parameter in named.items()}
     pairs = outline.named_parameters(remove_duplicate=False)
-    every = {written.get(name, name): owners[id(one)] for name, one in pairs}
-    tied = {name: owner for name, owner in every.items() if owner != name}
+    tied = {name: owners[id(one)] for name, one in pairs if owners[id(one)] != name}
     shapes = {name: tuple(parameter.shape) for name, parameter in named.items()}
-    return open_named(folder, shapes, tied)
+    return open_named(folder, shapes, tied, find_names(config.to_json_string()))
 
 
 def _take_weights(module: nn.Module, weights: WeightsFolder) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from touchstone.node.exports.config_fields import TYPE_FIELDS
 from touchstone.node.exports.lora_export import describe_for_peft, find_adapters, merge, name_for_peft
-from touchstone.node.exports.model_folder import SAFETENSORS_METADATA, SAFETENSORS_NAME, list_file_names
+from touchstone.node.exports.model_folder import SAFETENSORS_METADATA, SAFETENSORS_NAME
 from touchstone.node.exports.model_note import (
     CONFIG_NAME,
     MAX_CONFIG_BRACKETS,
@@ -21,6 +21,7 @@ from touchstone.node.exports.model_note import (
 )
 from touchstone.node.exports.rotary_positions import write_both_places
 from touchstone.node.exports.tensor_file import Tensors, fill, measure_tensors, save_tensors
+from touchstone.node.exports.tensor_names import find_names
 from touchstone.protocol.adapters.files.durable_files import replace_file
 from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.spec.errors import InvalidInput
@@ -57,7 +58,7 @@ def write_model(
             adapters, config is not None
         )
     merged = merge(tensors, adapters)
-    renamed = list_file_names((config or b"").decode())
+    renamed = find_names((config or b"").decode()).renamed
     written = {name: new for name, new in renamed.items() if new not in merged}
     large[folder / SAFETENSORS_NAME] = {written.get(name, name): one for name, one in merged.items()}
     small[folder / LAYOUT_NAME] = layout
