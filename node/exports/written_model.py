@@ -27,7 +27,11 @@ from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.weights_layout import encode_layout
 
-LAYOUT_NAME, ADAPTER_FOLDER = "layout.json", "adapter"
+LAYOUT_NAME, ADAPTER_FOLDER, GENERATION_NAME = "layout.json", "adapter", "generation_config.json"
+
+
+STOP, SPECIAL = "eos_token_id", ("bos_token_id", "pad_token_id")
+"""Fields of a config.json that generation reads: where a text ends, and numbers of special tokens."""
 
 
 NOT_WRITTEN = frozenset({
@@ -44,10 +48,10 @@ def write_model(
     tokenizer: bytes | None = None,
 ) -> None:
     """Writes a model into a folder. `model.safetensors` has all parameters, frozen ones too, by their names
-    in the module, for `load_state_dict`. The layout, its config.json and the tokenizer lie beside it, if
-    there are any. Adapters are added to their matrices, and the folder `adapter` has them as PEFT does.
-    Raises InvalidInput, before anything is written, if the folder has the model of another step or the disk
-    too little room, and OSError if the disk refuses a file."""
+    in the module, for `load_state_dict`. The layout, its config.json, where generated text ends, and the
+    tokenizer lie beside it, if there are any. Adapters are added to their matrices, and the folder `adapter`
+    has them as PEFT does. Raises InvalidInput, before anything is written, if the folder has the model of
+    another step or the disk too little room, and OSError if the disk refuses a file."""
     layout = encode_layout(step.layout)
     _refuse_other(folder, layout)
     tensors, config = list_tensors(weights, step), clean_config(step.layout.config)
@@ -64,6 +68,8 @@ def write_model(
     small[folder / LAYOUT_NAME] = layout
     if config is not None:
         small[folder / CONFIG_NAME] = config
+        if (generation := make_generation_config(config)) is not None:
+            small[folder / GENERATION_NAME] = generation
     if note is not None:
         small[folder / NOTE_NAME] = format_note(note)
         if tokenizer is not None:
@@ -121,6 +127,17 @@ def clean_config(text: str) -> bytes | None:
         # transformers 5 turns the weights beside it into this type, transformers 4 does not.
         content.update(dict.fromkeys(TYPE_FIELDS, "float32"))
     return json.dumps(write_both_places(content), indent=2).encode() + b"\n"
+
+
+def make_generation_config(config: bytes) -> bytes | None:
+    """Returns the generation_config.json of an export, None if its config.json does not say where a text
+    ends. `config` is what `clean_config` returned."""
+    content = json.loads(config)
+    ends = content.get(STOP)
+    if not all(type(one) is int for one in (ends if isinstance(ends, list) else [ends])) or ends == []:
+        return None
+    found = {STOP: ends} | {name: content[name] for name in SPECIAL if type(content.get(name)) is int}
+    return json.dumps(found, indent=2).encode() + b"\n"
 
 
 def _drop_fields(table: dict[str, Any]) -> dict[str, Any]:

@@ -87,11 +87,17 @@ def save_with(site: Path, models: Mapping[str, Mapping[str, Any]], folder: Path)
 
 
 def _run(site: Path | None, **given: Any) -> list[dict[str, Any]]:
+    said: list[dict[str, Any]] = json.loads(run_with(site, SCRIPT, json.dumps(given)).splitlines()[-1])
+    return said
+
+
+def run_with(site: Path | None, script: Path, given: str) -> str:
+    """Runs a script in a process whose transformers is that at `site`, or the installed one. Returns what it
+    prints; `given` is what it reads."""
     settings = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     settings["PYTHONPATH"] = os.pathsep.join([*([] if site is None else [str(site)]), str(ROOT)])
     done = subprocess.run(
-        [sys.executable, str(SCRIPT)], input=json.dumps(given), capture_output=True, text=True, env=settings
+        [sys.executable, str(script)], input=given, capture_output=True, text=True, env=settings
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    said: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return said
+    return done.stdout
