@@ -24,8 +24,8 @@ from tests.protocol.spec.game.simulation import SUBMITTER, Simulation, make_word
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.task_models import draw_first, make_step
 from touchstone.node.exports import export, tensor_file, written_model
-from touchstone.node.exports.export import find_own_header, load_weights
 from touchstone.node.exports.byte_tokenizer import make_byte_tokenizer
+from touchstone.node.exports.export import find_own_header, load_weights
 from touchstone.node.exports.model_folder import SAFETENSORS_NAME
 from touchstone.node.exports.model_note import BYTE_VOCABULARY
 from touchstone.node.models.model_choice import (
