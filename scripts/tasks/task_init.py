@@ -36,6 +36,8 @@ from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.step_folder import load_step
 
 INNER_STEPS, SEGMENT_STEPS = 40, 10
+MOST_WARMUP, WARMUP_PART, DECAY_PART = 40, 20, 5
+"""The rate rises over one of WARMUP_PART of all steps, and falls over the last of DECAY_PART."""
 FRESH_RATE, GIVEN_RATE = 0.002, 0.0002
 """Peak learning rates. The one for new weights would destroy what given weights have learned."""
 RESPOND, LEAST_DISPUTE = 300, 3_000
@@ -87,8 +89,10 @@ sequence_tokens = {row:<12}# tokens of a row
 {model}
 [schedule]
 peak_learning_rate = {rate:<8}# 0.002 for weights that begin anew, 0.0002 for weights that were trained before
-warmup_steps = {inner_steps}
+warmup_steps = {warmup_steps:<15}# a twentieth of all steps, at most {most_warmup}
 inner_warmup_steps = 8        # after each reset of the moments
+decay_steps = {decay_steps:<16}# over the last fifth of all steps the rate falls
+final_ratio = 0.1             # of the peak, at the end
 total_steps = {total_steps:<16}# rounds * inner_steps
 
 [amounts]                     # a figure in quotes is in whole tokens, a bare integer in wei
@@ -273,7 +277,7 @@ def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[
     """Returns the text of the file."""
     path = packed.tokens if packed.note is None else packed.tokens.parent
     tokens, rounds = packed.size_bytes // packed.token_bytes, int(answers["rounds"])
-    row = choice.row
+    row, steps = choice.row, rounds * INNER_STEPS
     held = max(HELDOUT_ROWS * row, tokens // HELDOUT_PART)
     is_local, levels = answers["preset"] == "local", count_contest_levels(choice.parameters)
     dispute = max(LEAST_DISPUTE, 2 * levels * RESPOND)
@@ -292,7 +296,10 @@ def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[
         seed="" if choice.is_given else "initial_seed = 1\n",
         model=choice.table,
         rate=GIVEN_RATE if choice.is_given else FRESH_RATE,
-        total_steps=rounds * INNER_STEPS,
+        warmup_steps=min(MOST_WARMUP, steps // WARMUP_PART),
+        most_warmup=MOST_WARMUP,
+        decay_steps=steps // DECAY_PART,
+        total_steps=steps,
         pay=answers["pay"],
         windows=LOCAL_WINDOWS.format(respond=RESPOND, dispute=dispute) if is_local else "",
     )

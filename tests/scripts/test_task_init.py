@@ -52,6 +52,22 @@ def test_what_is_written_is_what_posting_reads(tmp_path: Path, size: str, preset
     refuse_bad_terms(sketch_terms(file.plan), BOUNDS[preset], "a deployment of this preset takes it")
 
 
+@pytest.mark.parametrize(
+    ("rounds", "warmup", "decay"),
+    [("1", 2, 8), ("2", 4, 16), ("4", 8, 32), ("20", 40, 160), ("1000", 40, 8000)],
+)
+def test_the_rate_rises_in_a_twentieth_of_all_steps_and_falls_in_the_last_fifth(
+    tmp_path: Path, rounds: str, warmup: int, decay: int
+) -> None:
+    """Half of a training of two rounds was warm-up, and no rate ever fell."""
+    out = tmp_path / "task.toml"
+    schedule = write_task_file(
+        out, make_answers(make_raw(tmp_path), size="tiny", rounds=rounds)
+    ).plan.schedule
+    assert (schedule.warmup_steps, schedule.decay_steps) == (warmup, decay)
+    assert schedule.final_ratio == pytest.approx(0.1) and schedule.total_steps == 40 * int(rounds)
+
+
 def test_a_file_is_checked_by_the_limits_of_the_preset_that_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
