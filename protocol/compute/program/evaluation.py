@@ -3,9 +3,11 @@
 So nobody needs the model's code, and the figure is the task's own loss.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
+from math import fsum, isfinite, nan, sqrt
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -18,10 +20,12 @@ from touchstone.protocol.spec.program import Outputs, Program, find_needed
 
 @dataclass(frozen=True)
 class LossMeasure:
-    """A measured loss. `loss` is the mean over `batches` batches, in the unit of the task's loss."""
+    """A measured loss. `loss` is the mean over `batches` batches, in the unit of the task's loss;
+    `standard_error` is that of the mean, 0 for one batch."""
 
     loss: float
     batches: int
+    standard_error: float = 0.0
 
 
 def cut_loss(program: Program) -> Program:
@@ -29,6 +33,20 @@ def cut_loss(program: Program) -> Program:
     because it returns W, m and v unchanged."""
     loss = program.outputs.loss
     return replace(program, nodes=find_needed(program, [loss]), outputs=Outputs(loss, 0, 1, 2))
+
+
+def compute_standard_error(losses: Sequence[float], weights: Sequence[float] | None = None) -> float:
+    """Returns the standard error of the mean of independent losses, in their unit; 0 for a single one, NaN if
+    one is not finite. `weights` are those of the losses in the mean, as the tokens of a row are; else all
+    count alike."""
+    if not all(map(isfinite, losses)):
+        return nan
+    if len(losses) < 2:
+        return 0.0
+    shares = [1.0] * len(losses) if weights is None else weights
+    mean, count = fmean(losses, shares), len(losses)
+    spread = fsum((share * (loss - mean)) ** 2 for share, loss in zip(shares, losses, strict=True))
+    return sqrt(spread * count / (count - 1)) / fsum(shares)
 
 
 class Evaluator:
@@ -53,7 +71,7 @@ class Evaluator:
                 actual="none",
                 remedy="Give a longer text.",
             )
-        return LossMeasure(sum(losses) / len(losses), len(losses))
+        return LossMeasure(fmean(losses), len(losses), compute_standard_error(losses))
 
     def _stack(self, rows: Iterable[Tensor]) -> Iterator[Tensor]:
         batch: list[Tensor] = []
