@@ -17,7 +17,7 @@ def make_byte_tokenizer() -> bytes:
     others = count(256)
     characters = [chr(one if one in PRINTABLE else next(others)) for one in range(256)]
     model = {"type": "BPE", "vocab": {name: number for number, name in enumerate(characters)}, "merges": []}
-    content = {
+    content: dict[str, object] = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
         "pre_tokenizer": BYTE_LEVEL, "post_processor": None, "decoder": BYTE_LEVEL, "model": model,
     }  # fmt: skip

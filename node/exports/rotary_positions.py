@@ -129,13 +129,13 @@ def _read_kind(
             raise refuse_config(f"{where}, {show_value(key)}", f"a key of the kind {kind}", show_value(value))
     numbers = dict[str, float]()
     for key in sorted(keys):
-        value = table.get(key)
-        is_right = isinstance(value, bool) if key == TRUNCATE else _is_number(value)
-        if is_right:
-            numbers[key] = value if key in (TRUNCATE, ORIGINAL) else float(value)
-        elif value is not None or key in NEEDED[kind]:
+        number = table.get(key)
+        is_right = isinstance(number, bool) if key == TRUNCATE else _is_number(number)
+        if is_right and number is not None:
+            numbers[key] = number if key in (TRUNCATE, ORIGINAL) else float(number)
+        elif number is not None or key in NEEDED[kind]:
             expected = "true or false" if key == TRUNCATE else "a number"
-            raise refuse_config(f"{where}, {key}", expected, show_value(value))
+            raise refuse_config(f"{where}, {key}", expected, show_value(number))
     if ORIGINAL in keys and _is_number(longest):
         numbers.setdefault(ORIGINAL, longest)
     return kind, numbers

@@ -27,7 +27,7 @@ GENERATION = {
     "diversity_penalty": 0.0, "encoder_no_repeat_ngram_size": 0, "cache_implementation": "hybrid",
 }  # fmt: skip
 """How text is generated: files of transformers 3 and 4 have it."""
-ANY = {
+ANY: dict[str, Any] = {
     **GENERATION, "gradient_checkpointing": True, "torchscript": False, "use_bfloat16": False,
     "pruned_heads": {}, "is_decoder": False, "is_encoder_decoder": False, "add_cross_attention": False,
     "tie_encoder_decoder": False, "tf_legacy_loss": False, "cross_attention_hidden_size": None,
