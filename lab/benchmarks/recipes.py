@@ -22,7 +22,7 @@ from lab.benchmarks.recipes_run.playing import play
 from lab.benchmarks.recipes_run.recipe_list import RECIPES, ROWS, TOKENS, VOCABULARY, Recipe, make_class
 from lab.benchmarks.reports import write_report
 from tests.causality import Changed, change_later_tokens
-from touchstone.node.exports.model_folder import list_file_names
+from touchstone.node.exports.tensor_names import find_names
 from touchstone.node.exports.written_model import ADAPTER_FOLDER, write_model
 from touchstone.protocol.compute.determinism import pin_kernels
 from touchstone.protocol.compute.program.interpreter import Interpreter
@@ -80,7 +80,7 @@ def export_loads(folder: Path, step: RecordedStep, module: nn.Module) -> bool:
     write_model(folder, changed, TaskStep(step.built, step.layout))
     if (folder / ADAPTER_FOLDER).exists():
         return _adapts(folder, step, changed, module)
-    named = {new: old for old, new in list_file_names(step.layout.config).items()}
+    named = {new: old for old, new in find_names(step.layout.config).renamed.items()}
     tensors = {named.get(name, name): one for name, one in load_file(folder / "model.safetensors").items()}
     before = {name: value.clone() for name, value in module.state_dict().items()}
     missing, unexpected = module.load_state_dict(tensors, strict=False)

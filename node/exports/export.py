@@ -6,7 +6,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from touchstone.node.exports.model_note import ModelNote, check_tokenizer
+from touchstone.node.exports.byte_tokenizer import make_byte_tokenizer
+from touchstone.node.exports.model_note import BYTE_VOCABULARY, ModelNote, check_tokenizer
 from touchstone.node.exports.written_model import clean_config, write_model
 from touchstone.node.joining.task_step import as_reader, fetch_step
 from touchstone.node.kit.config import JOURNAL_FILE, NodeConfig
@@ -40,14 +41,17 @@ from touchstone.protocol.spec.training_codec import decode_training
 async def run(config: NodeConfig, task: bytes, out: Path, tokenizer: Path | None = None) -> Choice:
     """Writes the newest global model of `task` that this account may read into the folder `out`. Every byte
     is checked against the roots on chain. `tokenizer` is a tokenizer.json, or a folder with one, to be copied
-    there. Returns the model that it wrote.
+    there; if tokens are bytes, one for bytes is written without it. Returns the model that it wrote.
 
     Raises InvalidInput (no model for this account yet, another tokenizer than the task's) and
     EnvironmentFault (no chain, no node serves it)."""
     async with open_reader(config) as reader:
         game, block = reader.state.games[task], reader.state.head_block
-        named = read_spec(reader, task).training.tokenizer_sha256
+        training = read_spec(reader, task).training
+        named = training.tokenizer_sha256
         copy = None if tokenizer is None else check_tokenizer(tokenizer, named)
+        if copy is None and not any(named) and training.vocabulary_size == BYTE_VOCABULARY:
+            copy = make_byte_tokenizer()
         spec, choice, weights = await load_newest(reader, config, task)
         step = get_step(spec.training)
         note = ModelNote(spec.training.sequence_tokens, named.hex() if any(named) else "")

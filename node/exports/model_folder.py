@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from touchstone.node.exports.tensor_names import OUTPUT, TensorNames, find_names
 from touchstone.node.kit.stored_tensors import keep_tree
 from touchstone.protocol.adapters.store.blob_store import BlobStore
 from touchstone.protocol.adapters.store.blobs import BlobKind
@@ -31,10 +32,6 @@ SAFETENSORS_METADATA = {"format": "pt"}
 
 
 INDEX_NAME = "model.safetensors.index.json"
-
-
-OUTPUT = "lm_head.weight"
-"""The name of the output matrix. If a tied model's file has it, it must equal the embedding."""
 
 
 LENGTH_BYTES = 8
@@ -78,9 +75,10 @@ class ShardIndex(msgspec.Struct, frozen=True):
 
 
 class Found(NamedTuple):
-    """A tensor as a file's header describes it."""
+    """A tensor as a file's header describes it, by its name there."""
 
     file: Path
+    stored: str
     kind: str
     shape: tuple[int, ...]
 
@@ -120,20 +118,6 @@ class WeightsFolder:
         return flat
 
 
-class _Typed(msgspec.Struct):
-    model_type: Any = None
-
-
-def list_file_names(config: str) -> Mapping[str, str]:
-    """Returns the names in files of parameters that have another name in the class of transformers. `config`
-    is the text of a `config.json`; it may come from a stranger and hold anything."""
-    try:
-        named = msgspec.json.decode(config, type=_Typed).model_type
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}
-    return {OUTPUT: "embed_out.weight"} if named == "gpt_neox" else {}
-
-
 def _refuse_step(folder: Path) -> None:
     if (folder / "shape.json").is_file() and (folder / "program").is_file():
         raise InvalidInput(
@@ -144,18 +128,25 @@ def _refuse_step(folder: Path) -> None:
         )
 
 
-def open_named(folder: Path, shapes: Shapes, tied: Mapping[str, str]) -> WeightsFolder:
-    """Opens a folder, and checks its headers. The arguments are the fields of `WeightsFolder`. Raises
-    InvalidInput if a tensor does not fit the model, or a file is missing, malformed, a link or too large."""
+def open_named(
+    folder: Path, shapes: Shapes, tied: Mapping[str, str], names: TensorNames | None = None
+) -> WeightsFolder:
+    """Opens a folder, and checks its headers. `names` are those that files may have; else the module's. The
+    other arguments are the fields of `WeightsFolder`. Raises InvalidInput if a tensor does not fit the model,
+    or a file is missing, malformed, a link or too large."""
     _refuse_step(folder)
     optional = {name: shapes[other] for name, other in tied.items()}
     most = ROOM * 4 * sum(prod(shape) for shape in (*shapes.values(), *optional.values()))
-    found = dict[str, Found]()
-    for file, names in _list_files(folder).items():
+    stored = dict[str, Found]()
+    for file, indexed in _list_files(folder).items():
         inside = dict(_read_header(file, most))
-        if names is not None and set(inside) != names:
-            raise _refuse_names("the tensors that the index names", names ^ set(inside), file)
-        found |= inside
+        if indexed is not None and set(inside) != indexed:
+            raise _refuse_names("the tensors that the index names", indexed ^ set(inside), file)
+        stored |= inside
+    matched = (names or TensorNames()).match(stored, [*shapes, *optional])
+    found = {name: stored[held] for held, name in matched.items()}
+    if twice := {held for held, name in matched.items() if stored[held] is not found[name]}:
+        raise _refuse_names("each tensor by one name", twice, folder)
     missing, extra = set(shapes) - set(found), set(found) - set(shapes) - set(optional)
     if missing or extra:
         what = "some are missing" if missing else "there are others"
@@ -173,7 +164,7 @@ def read_trained(folder: Path, layout: WeightsLayout) -> Tensor:
     do."""
     trained = {entry.name: entry.shape for entry in layout.parameters}
     frozen = {entry.name: entry.shape for entry in layout.frozen}
-    return open_named(folder, trained | frozen, {}).read()[: layout.count]
+    return open_named(folder, trained | frozen, {}, find_names(layout.config)).read()[: layout.count]
 
 
 def import_start(store: BlobStore, folder: Path, spec: TaskSpec, layout: WeightsLayout) -> None:
@@ -182,7 +173,7 @@ def import_start(store: BlobStore, folder: Path, spec: TaskSpec, layout: Weights
     InvalidInput if the weights are not the task's, and as `open_named` and `read` do."""
     shapes = {entry.name: entry.shape for entry in layout.parameters}
     tied = {} if OUTPUT in shapes else {OUTPUT: layout.parameters[0].name}
-    tree = build_tensor_tree(open_named(folder, shapes, tied).read())
+    tree = build_tensor_tree(open_named(folder, shapes, tied, find_names(layout.config)).read())
     expected = spec.terms.initial_weights_root
     if tree.root != expected:
         raise InvalidInput(
@@ -257,7 +248,7 @@ def _read_header(path: Path, most_bytes: int) -> Iterator[tuple[str, Found]]:
         with safe_open(path, framework="pt") as opened:
             for name in opened.keys():  # noqa: SIM118
                 piece = opened.get_slice(name)
-                yield name, Found(path, piece.get_dtype(), tuple(piece.get_shape()))
+                yield name, Found(path, name, piece.get_dtype(), tuple(piece.get_shape()))
     except (OSError, SafetensorError) as error:
         raise _refuse_weights("a safetensors file", str(error), path) from error
 
@@ -265,7 +256,7 @@ def _read_header(path: Path, most_bytes: int) -> Iterator[tuple[str, Found]]:
 def _read_tensor(name: str, found: Found) -> Tensor:
     try:
         with safe_open(found.file, framework="pt") as opened:
-            tensor: Tensor = opened.get_tensor(name)
+            tensor: Tensor = opened.get_tensor(found.stored)
     except (OSError, SafetensorError) as error:
         raise _refuse_weights("a safetensors file", str(error), found.file) from error
     if tuple(tensor.shape) != found.shape:

@@ -5,12 +5,14 @@ It runs plain PyTorch instead of the task's program, because these results are n
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from touchstone.node.exports.published_model import PublishedModel
+from touchstone.protocol.compute.program.evaluation import compute_standard_error
 from touchstone.protocol.spec.errors import InvalidInput
 
 ROWS_AT_ONCE = 8
@@ -19,10 +21,11 @@ ROWS_AT_ONCE = 8
 @dataclass(frozen=True)
 class Measure:
     """A measured loss. `loss` is the mean cross entropy in nats for each token; `tokens` is the number of
-    predicted tokens."""
+    predicted tokens. `standard_error` is that of the mean over rows, in nats; None if there is one row."""
 
     loss: float
     tokens: int
+    standard_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -46,22 +49,23 @@ def compute_logits(model: PublishedModel, tokens: Tensor) -> Tensor:
 def measure_rows(model: PublishedModel, rows: Iterable[Tensor]) -> Measure:
     """Returns the loss over rows of int64 tokens [n]. Each token but the first of a row is predicted from
     those before it. Raises InvalidInput if there is none, or a token is outside the vocabulary."""
-    total, count = 0.0, 0
+    losses, tokens = list[float](), list[int]()
     for batch in _stack(rows):
         if not 0 <= int(batch.min()) <= int(batch.max()) < model.vocabulary_size:
             raise _outside(int(batch.max()), model)
-        logits, labels = compute_logits(model, batch[:, :-1]), batch[:, 1:].reshape(-1)
-        flat = logits.reshape(labels.numel(), -1)
-        losses = torch.nn.functional.cross_entropy(flat, labels, reduction="sum")
-        total, count = total + float(losses), count + labels.numel()
-    if not count:
+        logits, labels = compute_logits(model, batch[:, :-1]), batch[:, 1:]
+        each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
+        losses += each.view_as(labels).double().mean(dim=1).tolist()
+        tokens += [labels.shape[1]] * len(labels)
+    if not losses:
         raise InvalidInput(
             what="there is nothing to measure on",
             expected="a row of two tokens or more",
             actual="none",
             remedy="Give a longer text.",
         )
-    return Measure(total / count, count)
+    error = compute_standard_error(losses, tokens) if len(losses) > 1 else None
+    return Measure(fmean(losses, tokens), sum(tokens), error)
 
 
 def _stack(rows: Iterable[Tensor]) -> Iterator[Tensor]:

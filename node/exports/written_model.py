@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
+from touchstone.node.exports.config_fields import TYPE_FIELDS
 from touchstone.node.exports.lora_export import describe_for_peft, find_adapters, merge, name_for_peft
-from touchstone.node.exports.model_folder import SAFETENSORS_METADATA, SAFETENSORS_NAME, list_file_names
+from touchstone.node.exports.model_folder import SAFETENSORS_METADATA, SAFETENSORS_NAME
 from touchstone.node.exports.model_note import (
     CONFIG_NAME,
     MAX_CONFIG_BRACKETS,
@@ -18,13 +19,19 @@ from touchstone.node.exports.model_note import (
     format_note,
     format_tokenizer_config,
 )
+from touchstone.node.exports.rotary_positions import write_both_places
 from touchstone.node.exports.tensor_file import Tensors, fill, measure_tensors, save_tensors
+from touchstone.node.exports.tensor_names import find_names
 from touchstone.protocol.adapters.files.durable_files import replace_file
 from touchstone.protocol.compute.program.known_steps import TaskStep
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.weights_layout import encode_layout
 
-LAYOUT_NAME, ADAPTER_FOLDER = "layout.json", "adapter"
+LAYOUT_NAME, ADAPTER_FOLDER, GENERATION_NAME = "layout.json", "adapter", "generation_config.json"
+
+
+STOP, SPECIAL = "eos_token_id", ("bos_token_id", "pad_token_id")
+"""Fields of a config.json that generation reads: where a text ends, and numbers of special tokens."""
 
 
 NOT_WRITTEN = frozenset({
@@ -41,10 +48,10 @@ def write_model(
     tokenizer: bytes | None = None,
 ) -> None:
     """Writes a model into a folder. `model.safetensors` has all parameters, frozen ones too, by their names
-    in the module, for `load_state_dict`. The layout, its config.json and the tokenizer lie beside it, if
-    there are any. Adapters are added to their matrices, and the folder `adapter` has them as PEFT does.
-    Raises InvalidInput, before anything is written, if the folder has the model of another step or the disk
-    too little room, and OSError if the disk refuses a file."""
+    in the module, for `load_state_dict`. The layout, its config.json, where generated text ends, and the
+    tokenizer lie beside it, if there are any. Adapters are added to their matrices, and the folder `adapter`
+    has them as PEFT does. Raises InvalidInput, before anything is written, if the folder has the model of
+    another step or the disk too little room, and OSError if the disk refuses a file."""
     layout = encode_layout(step.layout)
     _refuse_other(folder, layout)
     tensors, config = list_tensors(weights, step), clean_config(step.layout.config)
@@ -55,12 +62,14 @@ def write_model(
             adapters, config is not None
         )
     merged = merge(tensors, adapters)
-    renamed = list_file_names((config or b"").decode())
+    renamed = find_names((config or b"").decode()).renamed
     written = {name: new for name, new in renamed.items() if new not in merged}
     large[folder / SAFETENSORS_NAME] = {written.get(name, name): one for name, one in merged.items()}
     small[folder / LAYOUT_NAME] = layout
     if config is not None:
         small[folder / CONFIG_NAME] = config
+        if (generation := make_generation_config(config)) is not None:
+            small[folder / GENERATION_NAME] = generation
     if note is not None:
         small[folder / NOTE_NAME] = format_note(note)
         if tokenizer is not None:
@@ -103,16 +112,32 @@ def list_tensors(weights: Tensor, step: TaskStep) -> dict[str, Tensor]:
 
 
 def clean_config(text: str) -> bytes | None:
-    """Returns the config.json of an export, without fields by which transformers would load code. `text`
-    comes from a layout, perhaps a stranger's. Returns None if it is no JSON table, or has too many tables and
-    lists."""
+    """Returns the config.json of an export, of which transformers 4 and 5 make the same model, without fields
+    by which they would load code. `text` comes from a layout, perhaps a stranger's. Returns None if it is no
+    JSON table, or has too many tables and lists."""
     if text.count("[") + text.count("{") > MAX_CONFIG_BRACKETS:
         return None
     try:
         content = json.loads(text, object_hook=_drop_fields)
-        return json.dumps(content, indent=2).encode() + b"\n" if isinstance(content, dict) else None
     except (ValueError, RecursionError):
         return None
+    if not isinstance(content, dict):
+        return None
+    if any(content.get(name) is not None for name in TYPE_FIELDS):
+        # transformers 5 turns the weights beside it into this type, transformers 4 does not.
+        content.update(dict.fromkeys(TYPE_FIELDS, "float32"))
+    return json.dumps(write_both_places(content), indent=2).encode() + b"\n"
+
+
+def make_generation_config(config: bytes) -> bytes | None:
+    """Returns the generation_config.json of an export, None if its config.json does not say where a text
+    ends. `config` is what `clean_config` returned."""
+    content = json.loads(config)
+    ends = content.get(STOP)
+    if not all(type(one) is int for one in (ends if isinstance(ends, list) else [ends])) or ends == []:
+        return None
+    found = {STOP: ends} | {name: content[name] for name in SPECIAL if type(content.get(name)) is int}
+    return json.dumps(found, indent=2).encode() + b"\n"
 
 
 def _drop_fields(table: dict[str, Any]) -> dict[str, Any]:

@@ -53,9 +53,11 @@ class ExportDocument(Document, frozen=True):
 
 
 class EvalDocument(Document, frozen=True):
-    """A loss in nats a token; no perplexity if that would be too large for a float."""
+    """A loss in nats a token, and the standard error of this mean in nats: over rows of a folder, or batches
+    of a task; null if there was one. No perplexity if that would be too large for a float."""
 
     loss_nats: float
+    standard_error: Annotated[float, Meta(ge=0)] | None
     perplexity: float | None
     tokens: Count
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from math import exp
+from math import exp, isfinite
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,7 +23,7 @@ from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.reader import open_reader
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.protocol.compute.batches import list_heldout_starts, read_known_rows
-from touchstone.protocol.compute.program.evaluation import Evaluator
+from touchstone.protocol.compute.program.evaluation import Evaluator, LossMeasure
 from touchstone.protocol.compute.program.known_steps import get_step
 from touchstone.protocol.spec.errors import EnvironmentFault, ProtocolFault, TouchstoneError
 from touchstone.scripts.account.task_names import find_game, read_state
@@ -73,7 +73,9 @@ def measure_model(wanted: MeasureChoice, home: Path, password_file: Path | None)
         measure = asyncio.run(measure_task(open_config(home, password_file, console), wanted, console))
     console.notify(show_measure(measure))
     perplexity = exp(measure.loss) if measure.loss < SHOWN_LOSS else None
-    return EvalDocument(measure.loss, perplexity, measure.tokens)
+    error = measure.standard_error
+    is_known = error is not None and isfinite(error)
+    return EvalDocument(measure.loss, error if is_known else None, perplexity, measure.tokens)
 
 
 def measure_own(wanted: MeasureChoice, folder: Path, step: Path) -> Measure:
@@ -93,13 +95,24 @@ def measure_own(wanted: MeasureChoice, folder: Path, step: Path) -> Measure:
     rows = (row for row in every if len(row) == shape.tokens + 1)
     evaluator = Evaluator(files.built, shape.sequences, shape.numeric_format)
     found = evaluator.measure(weights, islice(rows, max(1, wanted.tokens // shape.tokens)))
-    return Measure(found.loss, found.batches * shape.sequences * shape.tokens)
+    return describe_batches(found, shape.sequences * shape.tokens)
+
+
+def describe_batches(found: LossMeasure, batch_tokens: int) -> Measure:
+    """Returns what was measured on batches of this many tokens."""
+    error = found.standard_error if found.batches > 1 else None
+    return Measure(found.loss, found.batches * batch_tokens, error)
 
 
 def show_measure(measure: Measure) -> str:
-    """Describes loss and perplexity."""
+    """Describes loss, standard error and perplexity."""
     perplexity = f"{exp(measure.loss):,.2f}" if measure.loss < SHOWN_LOSS else "beyond all bounds"
-    return f"loss {measure.loss:.4f} nats a token, perplexity {perplexity}, over {measure.tokens:,} tokens"
+    known = measure.standard_error
+    error = "unknown: measured once" if known is None else f"{known:.4f}"
+    return (
+        f"loss {measure.loss:.4f} nats a token (standard error {error}), perplexity {perplexity}, "
+        f"over {measure.tokens:,} tokens"
+    )
 
 
 def read_row_tokens(folder: Path, model: PublishedModel) -> int:
@@ -163,7 +176,7 @@ async def measure_task(config: NodeConfig, wanted: MeasureChoice, console: Conso
         step, sequences = get_step(training), training.sequences_per_step
         evaluator = Evaluator(step.built, sequences, training.numeric_format)
         found = await asyncio.to_thread(evaluator.measure, weights, rows.unbind())
-        return Measure(found.loss, found.batches * sequences * length)
+        return describe_batches(found, sequences * length)
 
 
 def _make_unserved_fault(fault: TouchstoneError) -> EnvironmentFault:

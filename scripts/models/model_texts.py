@@ -1,7 +1,9 @@
 """Reads texts for a model, and opens the tokenizer for its tokens."""
 
+from hashlib import sha256
 from pathlib import Path
 
+from touchstone.node.exports.byte_tokenizer import make_byte_tokenizer
 from touchstone.node.exports.model_note import (
     BYTE_VOCABULARY,
     TOKENIZER_NAME,
@@ -33,7 +35,8 @@ def find_tokenizer(folder: Path, model: PublishedModel) -> str:
     if note is not None:
         return note.tokenizer_sha256
     if tokenizer.is_file():
-        return hash_file(tokenizer)
+        found = hash_file(tokenizer)
+        return "" if found == sha256(make_byte_tokenizer()).hexdigest() else found
     if model.vocabulary_size != BYTE_VOCABULARY:
         expected = f"{TOKENIZER_NAME}, or a vocabulary of {BYTE_VOCABULARY}"
         raise refuse_input("the folder has no tokenizer", expected, f"{model.vocabulary_size} tokens")

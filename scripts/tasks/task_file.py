@@ -50,6 +50,7 @@ from touchstone.scripts.command_line.typed_amounts import parse_tokens
 from touchstone.scripts.command_line.typed_input import expect_known, read_path
 from touchstone.scripts.data.packed_dataset import PackedDataset, open_dataset
 from touchstone.scripts.tasks.decoder_table import record_sizes
+from touchstone.scripts.tasks.end_of_text import set_end_of_text
 from touchstone.scripts.tasks.figures import read_figures
 from touchstone.scripts.tasks.named_step import STEP_OWNS, NamedStep, take_step
 from touchstone.scripts.tasks.plan_rules import refuse_bad_plan, refuse_other_tokens
@@ -102,6 +103,7 @@ def read_task_file(path: Path) -> TaskFile:
     _fill_format(document, path)
     if named is None:
         record_sizes(document, path, packed)
+    document["step"] = set_end_of_text(document["step"], packed)
     _fill_from_note(document, packed)
     document["windows"] = _fill_windows(document, path)
     document["amounts"] = _fill_amounts(document.get("amounts", {}), wanted, path)

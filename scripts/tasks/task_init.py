@@ -12,22 +12,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from touchstone.protocol.adapters.files.durable_files import naming
 from touchstone.protocol.spec.errors import InvalidInput
 from touchstone.protocol.spec.game.logged_terms import count_contest_levels
-from touchstone.protocol.spec.game.presets import GAME_WINDOWS
+from touchstone.protocol.spec.game.presets import BOUNDS, GAME_WINDOWS
 from touchstone.protocol.spec.params import PRODUCT_BITS
 from touchstone.protocol.spec.task_spec import count_token_bytes
 from touchstone.scripts.command_line.console import Console
-from touchstone.scripts.command_line.typed_amounts import parse_tokens
 from touchstone.scripts.command_line.typed_input import read_path
 from touchstone.scripts.data.packed_dataset import PackedDataset, open_dataset
 from touchstone.scripts.documents.posting_documents import TaskInitDocument
+from touchstone.scripts.tasks.answer_checks import (
+    HELDOUT_ROWS,
+    blame_answers,
+    check_answers,
+    check_length,
+    is_heldout_missing,
+)
 from touchstone.scripts.tasks.decoder_table import count_parameters
-from touchstone.scripts.tasks.task_file import TaskFile, read_task_file
+from touchstone.scripts.tasks.task_file import TaskFile, read_task_file, sketch_terms
+from touchstone.scripts.tasks.terms_checks import refuse_bad_terms
 from touchstone.step.plain_decoder import DecoderConfig
 from touchstone.step.step_folder import load_step
 
 INNER_STEPS, SEGMENT_STEPS = 40, 10
+MOST_WARMUP, WARMUP_PART, DECAY_PART = 40, 20, 5
+"""The rate rises over one of WARMUP_PART of all steps, and falls over the last of DECAY_PART."""
 FRESH_RATE, GIVEN_RATE = 0.002, 0.0002
 """Peak learning rates. The one for new weights would destroy what given weights have learned."""
 RESPOND, LEAST_DISPUTE = 300, 3_000
@@ -79,8 +89,10 @@ sequence_tokens = {row:<12}# tokens of a row
 {model}
 [schedule]
 peak_learning_rate = {rate:<8}# 0.002 for weights that begin anew, 0.0002 for weights that were trained before
-warmup_steps = {inner_steps}
+warmup_steps = {warmup_steps:<15}# a twentieth of all steps, at most {most_warmup}
 inner_warmup_steps = 8        # after each reset of the moments
+decay_steps = {decay_steps:<16}# over the last fifth of all steps the rate falls
+final_ratio = 0.1             # of the peak, at the end
 total_steps = {total_steps:<16}# rounds * inner_steps
 
 [amounts]                     # a figure in quotes is in whole tokens, a bare integer in wei
@@ -186,20 +198,21 @@ def write_task_file(out: Path, answers: dict[str, str], step: Path | None = None
     dataset = open_answered(read_path(answers["dataset"]))
     choice = choose_fresh(answers["size"], dataset) if step is None else choose_recorded(step, out)
     refuse_other_width(dataset, choice)
-    if not answers["rounds"].isdecimal() or len(answers["rounds"]) > 9:
-        raise _refuse("not a number of rounds", "a whole number", answers["rounds"], "Correct --rounds.")
-    if answers["preset"] not in GAME_WINDOWS:
-        raise _refuse("not a preset", " or ".join(GAME_WINDOWS), answers["preset"], "Correct --preset.")
-    parse_tokens(answers["pay"])
+    check_answers(answers, INNER_STEPS // SEGMENT_STEPS)
+    check_length(dataset, choice.row, answers, step)
     out.parent.mkdir(parents=True, exist_ok=True)
     aside = out.with_name(out.name + ".partial")
     try:
-        aside.write_text(render_task(out, dataset, choice, answers), encoding="utf-8")
+        with naming(out):
+            aside.write_text(render_task(out, dataset, choice, answers), encoding="utf-8")
         file = read_task_file(aside)
+        refuse_bad_terms(sketch_terms(file.plan), BOUNDS[answers["preset"]], "")
         aside.rename(out)
+    except InvalidInput as refusal:
+        raise blame_answers(refusal, aside, answers, step) from refusal
     finally:
         aside.unlink(missing_ok=True)
-    return file
+    return replace(file, path=out)
 
 
 def refuse_other_width(packed: PackedDataset, choice: Choice) -> None:
@@ -264,9 +277,8 @@ def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[
     """Returns the text of the file."""
     path = packed.tokens if packed.note is None else packed.tokens.parent
     tokens, rounds = packed.size_bytes // packed.token_bytes, int(answers["rounds"])
-    row = choice.row
-    held = max(10 * row, tokens // HELDOUT_PART)
-    is_said = packed.note is not None and packed.note.heldout_tokens > row
+    row, steps = choice.row, rounds * INNER_STEPS
+    held = max(HELDOUT_ROWS * row, tokens // HELDOUT_PART)
     is_local, levels = answers["preset"] == "local", count_contest_levels(choice.parameters)
     dispute = max(LEAST_DISPUTE, 2 * levels * RESPOND)
     comment = "# the last tokens of the dataset: they measure, they do not train"
@@ -280,11 +292,14 @@ def render_task(out: Path, packed: PackedDataset, choice: Choice, answers: dict[
         row=row,
         sequences=choice.sequences,
         format=choice.numeric_format,
-        heldout="" if is_said else f"heldout_tokens = {held}       {comment}\n",
+        heldout=f"heldout_tokens = {held}       {comment}\n" if is_heldout_missing(packed, row) else "",
         seed="" if choice.is_given else "initial_seed = 1\n",
         model=choice.table,
         rate=GIVEN_RATE if choice.is_given else FRESH_RATE,
-        total_steps=rounds * INNER_STEPS,
+        warmup_steps=min(MOST_WARMUP, steps // WARMUP_PART),
+        most_warmup=MOST_WARMUP,
+        decay_steps=steps // DECAY_PART,
+        total_steps=steps,
         pay=answers["pay"],
         windows=LOCAL_WINDOWS.format(respond=RESPOND, dispute=dispute) if is_local else "",
     )

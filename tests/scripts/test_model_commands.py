@@ -5,11 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.scripts.schemas import read_one
 from tests.scripts.test_data_pack import make_tokenizer
 from tests.task_models import init_parameters, make_step
 from touchstone.node.exports.model_note import CONFIG_NAME, NOTE_NAME, TOKENIZER_NAME, ModelNote
+from touchstone.node.exports.model_use import measure_rows
+from touchstone.node.exports.published_model import read_published
 from touchstone.node.exports.written_model import write_model
 from touchstone.protocol.spec.statements import VoteWord
 from touchstone.scripts.data.data_pack import PackPlan, pack
@@ -60,6 +63,30 @@ def test_a_fresh_model_is_as_good_as_chance(folder: Path, capsys: pytest.Capture
         assert run("eval", folder / "model", *source, "--tokens", "640", "--json") == 0
         found = read_one("eval", capsys.readouterr().out)
         assert round(found["loss_nats"], 4) == loss and found["tokens"] == 640
+        assert f"(standard error {found['standard_error']:.4f})" in said and found["standard_error"] > 0
+
+
+def test_one_row_has_no_standard_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("eval", folder / "model", "--text", folder / "words.txt", "--tokens", "16")
+    assert run(*words) == 0
+    assert "(standard error unknown: measured once)" in capsys.readouterr().out
+    assert run(*words, "--json") == 0
+    assert read_one("eval", capsys.readouterr().out)["standard_error"] is None
+
+
+def test_the_standard_error_is_that_of_the_mean_over_rows(folder: Path) -> None:
+    """The last row of a text is shorter, and counts by its tokens."""
+    model = read_published(folder / "model", with_weights=True)
+    chance = torch.Generator().manual_seed(5)
+    rows = [torch.randint(0, 312, (length,), generator=chance) for length in (17, 17, 17, 9, 17, 17, 5)]
+    found = measure_rows(model, rows)
+    each = [measure_rows(model, [row]).loss for row in rows]
+    tokens = [len(row) - 1 for row in rows]
+    assert found.tokens == sum(tokens)
+    mean = sum(a * b for a, b in zip(each, tokens, strict=True)) / sum(tokens)
+    assert found.loss == pytest.approx(mean, rel=1e-6)
+    spread = sum((b * (a - mean)) ** 2 for a, b in zip(each, tokens, strict=True)) * 7 / 6
+    assert found.standard_error == pytest.approx(spread**0.5 / sum(tokens), rel=1e-4)
 
 
 def test_a_published_folder_is_read_as_an_export_of_it(

@@ -1,5 +1,6 @@
 """A task file from answers: posting takes it, and no answer is left out in silence."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from touchstone.protocol.spec.params import GIVEN_START
 from touchstone.scripts.command_line.console import Console
 from touchstone.scripts.data.data_pack import PackPlan, pack
 from touchstone.scripts.tasks import task_check
+from touchstone.scripts.tasks.answer_checks import blame_answers
 from touchstone.scripts.tasks.task_creation import justify
 from touchstone.scripts.tasks.task_file import TaskFile, read_task_file, sketch_terms
 from touchstone.scripts.tasks.task_init import QUESTIONS, SIZE, SIZES, answer, write_task_file
@@ -48,6 +50,22 @@ def test_what_is_written_is_what_posting_reads(tmp_path: Path, size: str, preset
     assert again.plan.numeric_format.startswith("exact") and "# H: steps" in out.read_text()
     assert [one.name for one in out.parent.iterdir()] == ["task.toml"]
     refuse_bad_terms(sketch_terms(file.plan), BOUNDS[preset], "a deployment of this preset takes it")
+
+
+@pytest.mark.parametrize(
+    ("rounds", "warmup", "decay"),
+    [("1", 2, 8), ("2", 4, 16), ("4", 8, 32), ("20", 40, 160), ("1000", 40, 8000)],
+)
+def test_the_rate_rises_in_a_twentieth_of_all_steps_and_falls_in_the_last_fifth(
+    tmp_path: Path, rounds: str, warmup: int, decay: int
+) -> None:
+    """Half of a training of two rounds was warm-up, and no rate ever fell."""
+    out = tmp_path / "task.toml"
+    schedule = write_task_file(
+        out, make_answers(make_raw(tmp_path), size="tiny", rounds=rounds)
+    ).plan.schedule
+    assert (schedule.warmup_steps, schedule.decay_steps) == (warmup, decay)
+    assert schedule.final_ratio == pytest.approx(0.1) and schedule.total_steps == 40 * int(rounds)
 
 
 def test_a_file_is_checked_by_the_limits_of_the_preset_that_it_names(
@@ -160,25 +178,76 @@ def test_texts_that_are_not_packed_are_no_dataset(tmp_path: Path, name: str) -> 
         write_task_file(tmp_path / "task.toml", make_answers(tmp_path / name))
 
 
+KEYS = re.compile("task.toml|partial|heldout_tokens|total_steps|solver_pay|solver_stake|segment|malformed")
+"""What the operator of `task init` has not written, and the name of a file that is not there yet."""
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"size": "giant"}, "--size"),
-        ({"rounds": "-1"}, "--rounds"),
-        ({"rounds": "0"}, "rounds"),
-        ({"rounds": "9" * 40}, "--rounds"),
-        ({"pay": "none"}, "amount"),
-        ({"pay": "0.000001"}, "solver_pay"),
-        ({"preset": "3s"}, "--preset"),
+        ({"size": "giant"}, "expected tiny or small or medium or large, got giant. Correct --size"),
+        ({"rounds": "-1"}, "at --rounds -1: expected 1 to 16384"),
+        ({"rounds": "0"}, "at --rounds 0: expected 1 to 16384"),
+        ({"rounds": "16385"}, "at --rounds 16385: expected 1 to 16384"),
+        ({"rounds": "9" * 40}, "at --rounds 9999999999.*: expected 1 to 16384"),
+        ({"pay": "none"}, "at --pay: expected a positive number such as 1000 or 12.5, got 'none'"),
+        ({"pay": "0.000001"}, r"at --pay 0.000001: expected at least 0.106 tokens, .* Give more pay"),
+        ({"pay": "1" + "0" * 20}, "at --pay 1000.*: expected a solver pay of at most 1237940039.28.* less"),
+        ({"pay": "1000000000"}, "--pay 1000000000: expected a .* of at most .* tokens, got .* Give less pay"),
+        ({"preset": "3s"}, "expected 12s or 2s or local, got 3s. Correct --preset"),
         ({"dataset": "none"}, "got /.*/none is not there.*--dataset"),
     ],
 )
-def test_answers_that_cannot_be_used_leave_no_file(
+def test_answers_that_cannot_be_used_are_named_and_leave_no_file(
     tmp_path: Path, changes: dict[str, str], reason: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=reason):
+    with pytest.raises(InvalidInput, match=reason) as error:
         write_task_file(tmp_path / "task.toml", make_answers(make_raw(tmp_path), **changes))
     assert [one.name for one in tmp_path.iterdir()] == ["raw.bin"]
+    assert not KEYS.search(str(error.value)), error.value
+
+
+@pytest.mark.parametrize(("size_bytes", "said"), [
+    (0, "1,409 tokens or more, got 0 tokens. Give more text, or a smaller --size"),
+    (1408, "1,409 tokens or more, got 1,408 tokens"),
+])  # fmt: skip
+def test_a_dataset_that_is_too_short_is_named(tmp_path: Path, size_bytes: int, said: str) -> None:
+    (tmp_path / "raw").write_bytes(b"a" * size_bytes)
+    with pytest.raises(InvalidInput, match=said) as error:
+        write_task_file(tmp_path / "task.toml", make_answers(tmp_path / "raw"))
+    assert f"--dataset {tmp_path}/raw, --size small" in error.value.where
+    (tmp_path / "raw").write_bytes(b"a" * 1409)
+    write_task_file(tmp_path / "task.toml", make_answers(tmp_path / "raw"))
+
+
+def test_a_packed_dataset_that_is_too_short_for_a_step_is_named(tmp_path: Path) -> None:
+    save_recorded(tmp_path / "step")
+    (tmp_path / "words.txt").write_text("the quick ing er ly ed " * 4)
+    tokenizer = make_tokenizer(tmp_path / "t.json")
+    pack(PackPlan([tmp_path / "words.txt"], tmp_path / "packed", tokenizer=tokenizer))
+    with pytest.raises(InvalidInput, match="too short for rows of 32 tokens.*record the step with") as error:
+        write_task_file(tmp_path / "task.toml", make_answers(tmp_path / "packed"), tmp_path / "step")
+    assert f"--dataset {tmp_path}/packed, --step {tmp_path}/step" in error.value.where
+
+
+@pytest.mark.parametrize(("where", "named"), [
+    ("{file}, heldout_tokens", "--dataset d, --size small"), ("{file}, economics", "--pay 10"),
+    ("{file}, windows.dispute", "--preset local, --size small"), ("{file}", "--size small"),
+    ("{file}, model.layer_count", "--size small"), ("amounts.solver_stake", "--pay 10"),
+    ("inner_steps", "--rounds 4"), ("{file}, schedule.total_steps", "--rounds 4"), ("/elsewhere/program", ""),
+])  # fmt: skip
+def test_any_refusal_of_the_file_is_one_of_answers(where: str, named: str) -> None:
+    file = Path("/home/task.toml.partial")
+    refusal = InvalidInput(
+        what="the file is malformed", expected=f"x in {file}", actual="2", where=where.format(file=file),
+        remedy=f"Correct it in {file}.",
+    )  # fmt: skip
+    answers = {"dataset": "d", "size": "small", "rounds": "4", "pay": "10", "preset": "local"}
+    found = blame_answers(refusal, file, answers, None)
+    if not named:
+        assert found is refusal
+        return
+    assert found.where == named and str(file) not in str(found) and "malformed" not in str(found)
 
 
 def test_an_option_wins_then_what_is_typed_then_the_default() -> None:

@@ -6,8 +6,8 @@ So nobody needs the model's code, and the figure is the task's own loss.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
-from math import isfinite, nan, sqrt
-from statistics import fmean, stdev
+from math import fsum, isfinite, nan, sqrt
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -35,12 +35,18 @@ def cut_loss(program: Program) -> Program:
     return replace(program, nodes=find_needed(program, [loss]), outputs=Outputs(loss, 0, 1, 2))
 
 
-def compute_standard_error(losses: Sequence[float]) -> float:
+def compute_standard_error(losses: Sequence[float], weights: Sequence[float] | None = None) -> float:
     """Returns the standard error of the mean of independent losses, in their unit; 0 for a single one, NaN if
-    one is not finite."""
+    one is not finite. `weights` are those of the losses in the mean, as the tokens of a row are; else all
+    count alike."""
     if not all(map(isfinite, losses)):
         return nan
-    return stdev(losses) / sqrt(len(losses)) if len(losses) > 1 else 0.0
+    if len(losses) < 2:
+        return 0.0
+    shares = [1.0] * len(losses) if weights is None else weights
+    mean, count = fmean(losses, shares), len(losses)
+    spread = fsum((share * (loss - mean)) ** 2 for share, loss in zip(shares, losses, strict=True))
+    return sqrt(spread * count / (count - 1)) / fsum(shares)
 
 
 class Evaluator:

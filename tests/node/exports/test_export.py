@@ -24,8 +24,10 @@ from tests.protocol.spec.game.simulation import SUBMITTER, Simulation, make_word
 from tests.protocol.spec.game.test_posting import make_judged
 from tests.task_models import draw_first, make_step
 from touchstone.node.exports import export, tensor_file, written_model
+from touchstone.node.exports.byte_tokenizer import make_byte_tokenizer
 from touchstone.node.exports.export import find_own_header, load_weights
 from touchstone.node.exports.model_folder import SAFETENSORS_NAME
+from touchstone.node.exports.model_note import BYTE_VOCABULARY
 from touchstone.node.models.model_choice import (
     Choice,
     choose,
@@ -294,6 +296,8 @@ async def test_a_config_that_is_none_is_said(
     monkeypatch.setattr(export, "get_step", lambda _: step)
     await export.run(cast(Any, SimpleNamespace(notify=said.append)), TASK, tmp_path / "out")
     assert any("no config.json" in one for one in said) == is_said
+    assert spec.training.vocabulary_size == BYTE_VOCABULARY and not any(spec.training.tokenizer_sha256)
+    assert (tmp_path / "out" / "tokenizer.json").read_bytes() == make_byte_tokenizer()
 
 
 def post_model(stage: Stage, peer: Member, *, is_running: bool) -> bytes:

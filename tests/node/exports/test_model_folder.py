@@ -27,12 +27,12 @@ from touchstone.node.exports import model_folder
 from touchstone.node.exports.model_folder import (
     INDEX_NAME,
     MAX_HEADER_BYTES,
-    OUTPUT,
     SAFETENSORS_NAME,
     import_start,
     open_named,
 )
 from touchstone.node.exports.model_note import NOTE_NAME, ModelNote, check_tokenizer, read_note
+from touchstone.node.exports.tensor_names import OUTPUT
 from touchstone.node.exports.written_model import write_model
 from touchstone.node.models.start_weights import refer_start
 from touchstone.protocol.adapters.store.blob_store import BlobStore

@@ -14,7 +14,6 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import transformers
 from safetensors.torch import load_file, save_file
 
-from touchstone.node.exports.model_folder import list_file_names
 from touchstone.node.exports.published_model import TRIED, read_published
 from touchstone.node.exports.written_model import write_model
 from touchstone.protocol.compute.program.known_steps import TaskStep
@@ -47,18 +46,19 @@ MODELS: dict[str, dict[str, Any]] = {
 TOKENS = torch.arange(24).view(2, 12) * 7 % 61 + 3
 
 
+def save_model(name: str, folder: Path) -> Path:
+    """The folder, with a small model of this type as `save_pretrained` writes it."""
+    torch.manual_seed(4)
+    classes: Any = transformers.AutoModelForCausalLM
+    model = classes.from_config(transformers.AutoConfig.for_model(name, **MODELS[name]))
+    model.save_pretrained(folder, safe_serialization=True)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A folder that `save_pretrained` wrote of each."""
-    folders = {}
-    for name, fields in MODELS.items():
-        torch.manual_seed(4)
-        config = transformers.AutoConfig.for_model(name, **fields)
-        classes: Any = transformers.AutoModelForCausalLM
-        model = classes.from_config(config)
-        folders[name] = tmp_path_factory.mktemp(name)
-        model.save_pretrained(folders[name], safe_serialization=True)
-    return folders
+    """A folder of each type."""
+    return {name: save_model(name, tmp_path_factory.mktemp(name)) for name in MODELS}
 
 
 def load(folder: Path) -> Any:
@@ -138,7 +138,6 @@ def test_no_altered_config_gives_other_logits_than_transformers(
     ("llama", {"rope_parameters": {"type": "linear", "rope_type": "default"}}, "rope_type"),
     ("llama", {"rope_parameters": {"type": "linear", "factor": 2, "beta_fast": 1}}, "beta_fast"),
     ("llama", {"rope_parameters": {"factor": 2.0}}, "factor.*a key of the kind default"),
-    ("llama", {"rope_scaling": {}, "rope_parameters": {}}, "rope_scaling and rope_parameters"),
     ("llama", {"rope_scaling": "linear"}, "config.json"),
     ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
     ("llama", {"quantization_config": {}}, "quantization_config"),
@@ -232,13 +231,6 @@ def test_numbers_of_older_files_are_read_as_transformers_reads_them(
         found = read_published(old, with_weights=True).module(TOKENS).logits
         assert torch.equal(found, load(old)(TOKENS).logits)
         assert not torch.equal(found, load(saved["gpt_neox"])(TOKENS).logits)
-
-
-@pytest.mark.parametrize(
-    "config", ["", "{", "[]", "7", '{"model_type": []}', '{"model_type": "llama"}', "{" * 9999]
-)
-def test_a_strangers_config_renames_nothing(config: str) -> None:
-    assert not list_file_names(config)
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b"[" * 300, b"{" * 100_000, b" " * (1 << 19), b"\xff"])
