@@ -27,7 +27,7 @@ from touchstone.scripts.money.money_commands import leave, stake, withdraw
 from touchstone.scripts.money.shares_commands import shares
 from touchstone.scripts.network.network_commands import devnet, explorer
 from touchstone.scripts.seats.seat_commands import solve, verify, watch
-from touchstone.scripts.status.status_commands import status, tasks
+from touchstone.scripts.status.status_commands import status, tasks, top
 from touchstone.scripts.tasks.task_commands import task
 
 
@@ -44,7 +44,7 @@ def cli() -> None:
 
 for command in (
     devnet, init, stake, leave, withdraw, data, task, shares, calibrate, policy, solve, verify, watch, replay,
-    status, explorer, doctor, completion, export, evaluate, sample,
+    status, top, explorer, doctor, completion, export, evaluate, sample,
     show_help, version, tasks, keys,
 ):  # fmt: skip
     cli.add_command(command)

@@ -26,16 +26,15 @@ from touchstone.node.health.endpoint_watch import (
     list_said,
     open_endpoints,
 )
+from touchstone.node.health.work_words import describe_view
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.gas_factor import measure_gas_factor
 from touchstone.node.kit.view import FindView
-from touchstone.node.serving.heldout_reports import list_losses
 from touchstone.protocol.adapters.chain.chain_client import GameChain, is_old
 from touchstone.protocol.adapters.chain.fees import NO_CAP_WEI
 from touchstone.protocol.adapters.chain.gate import BLOCK_S, find_age_fault
 from touchstone.protocol.adapters.files.private_files import replace_private_file
 from touchstone.protocol.adapters.messages import encode_message
-from touchstone.protocol.adapters.reports.model_progress import describe_progress, find_warning
 from touchstone.protocol.adapters.reports.node_state import (
     END_WORDS,
     FULL_DISK_BYTES,
@@ -278,24 +277,15 @@ class Watch:
         past, now_s = self.past, int(time.time())
         counts = (past.restarts, past.kills, past.end)
         now = (self.chain_state.head_block, tuple(self.health_issues.values()))
-        model, warning = self._describe_model()
         state = NodeState(
-            self.chain.address, self._started_s, now_s, self._end, *counts, *now, model, warning
-        )
+            self.chain.address, self._started_s, now_s, self._end, *counts, *now,
+            *describe_view(self.find_view()),
+        )  # fmt: skip
         try:
             replace_private_file(self.home / STATE_FILE, encode_message(state))
         except OSError as error:
             return error.strerror or str(error)
         return ""
-
-    def _describe_model(self) -> tuple[str, str]:
-        """Returns how good the task's model is, and a warning for its submitter; empty if not known."""
-        view = self.find_view()
-        if view is None:
-            return "", ""
-        losses = list_losses(view)
-        warning = find_warning(losses) if view.account == view.game.terms.submitter else None
-        return describe_progress(losses), warning or ""
 
     # Possible issues
     def _list_issues(self) -> Iterator[tuple[HealthIssue, str]]:

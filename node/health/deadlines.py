@@ -23,6 +23,16 @@ from touchstone.protocol.spec.game.timing import (
 COMMIT, VOTE, ASK, DISPUTE, CONTEST = "commit", "vote", "ask", "dispute", "contest"
 
 
+DUTY_WORDS = {
+    COMMIT: "commit to the claim of this round",
+    VOTE: "vote on a drawn segment",
+    ASK: "answer a query",
+    DISPUTE: "move in a dispute",
+    CONTEST: "move in a contest of a root",
+}
+"""What a duty is, for an operator."""
+
+
 OPENER, ACCUSED, OPEN = "opener", "accused", "open"
 
 

@@ -7,7 +7,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Work": ("tasks", "solve", "verify", "watch", "leave"),
     "Money": ("stake", "withdraw", "shares"),
     "Have a model trained": ("data", "task", "export", "eval", "sample"),
-    "Look": ("status", "explorer"),
+    "Look": ("status", "top", "explorer"),
     "Expert": ("keys", "replay", "calibrate", "policy", "completion", "help", "version"),
 }
 """The commands by heading, in the order of the help."""
@@ -70,7 +70,7 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
     ),
     "Whether peers reach this node: touchstone doctor": ("peers", "ping", "net", "network", "test"),
     "What a node says of itself, and all tasks: touchstone status": (
-        "top", "ps", "info", "show", "monitor", "health", "metrics", "node status",
+        "ps", "info", "show", "monitor", "health", "metrics", "node status",
     ),
     "Rounds of a task, and what each gave and took: touchstone status TASK": (
         "history", "rounds", "round", "task status", "task show", "task info", "task rounds", "task get",

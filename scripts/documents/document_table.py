@@ -28,7 +28,7 @@ from touchstone.scripts.documents.model_documents import (
     SampleDocument,
 )
 from touchstone.scripts.documents.offer_documents import TasksDocument
-from touchstone.scripts.documents.overview_documents import StatusDocument
+from touchstone.scripts.documents.overview_documents import StatusDocument, TopDocument
 from touchstone.scripts.documents.posting_documents import (
     HaltDocument,
     TaskCheckDocument,
@@ -79,6 +79,7 @@ DOCUMENTS: Mapping[str, type[Document]] = {
     "solve": SolveDocument,
     "stake": StakeDocument,
     "status": StatusDocument,
+    "top": TopDocument,
     "task check": TaskCheckDocument,
     "task close": TaskCloseDocument,
     "task create": TaskCreateDocument,

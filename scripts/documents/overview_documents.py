@@ -169,6 +169,20 @@ class NodeFacts(Document, frozen=True):
     model_warning: str
 
 
+class TopDocument(Document, frozen=True):
+    """One look at a node: its own note, what it owes the chain first and by which block (empty: nothing), how
+    many other members of the task have an endpoint, and a sentence for each task with money. fault says why
+    the chain could not be asked."""
+
+    node: NodeFacts | None
+    head_block: Count
+    next_duty: str
+    next_block: Count
+    peers: Count
+    money: list[str]
+    fault: str
+
+
 class StatusDocument(Document, frozen=True):
     """What the chain tells; with a task named, its rounds and all of its seats."""
 

@@ -18,7 +18,7 @@ from touchstone.scripts.command_line.shared_options import (
 
 if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
     from touchstone.scripts.documents.offer_documents import TasksDocument
-    from touchstone.scripts.documents.overview_documents import StatusDocument
+    from touchstone.scripts.documents.overview_documents import StatusDocument, TopDocument
 
 
 @click.command("status", cls=Command, example="touchstone status --home ~/alice")
@@ -29,6 +29,16 @@ def status(task: str | None, home: Path) -> "StatusDocument":
     from touchstone.scripts.status.status_report import report_status
 
     return report_status(home, task)
+
+
+@click.command("top", cls=Command, example="touchstone top --home ~/alice")
+@with_home
+def top(home: Path) -> "TopDocument":
+    """Watch a node: what it owes next, its money, its peers, how far it has read the chain."""
+    from touchstone.scripts.command_line.console import Console
+    from touchstone.scripts.status.node_view import watch_node
+
+    return watch_node(home, Console())
 
 
 @click.command("tasks", cls=Command, example="touchstone tasks --deployment deployments/31337.json")

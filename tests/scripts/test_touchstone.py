@@ -63,6 +63,7 @@ WANTED = {
     "completion",
     "help",
     "tasks",
+    "top",
     "version",
 }
 

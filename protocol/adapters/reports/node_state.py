@@ -62,7 +62,9 @@ class NodeState(Message, frozen=True):
     """The state that a node writes into its home. Times are Unix time in seconds. `seen_s` is when it wrote
     this. `end` says how this run ended, `earlier_end` how the run before ended (None if this is the first).
     `kills` counts earlier runs that ended without a word. `model` describes how good the task's model is
-    (empty: not known), `model_warning` warns a submitter whose model gets worse (else empty)."""
+    (empty: not known), `model_warning` warns a submitter whose model gets worse (else empty). `next_duty` is
+    what the node owes the chain first, by block `next_block` (empty: nothing now); `peers` counts the other
+    members of the task that have announced an endpoint."""
 
     account: str
     started_s: Count
@@ -75,6 +77,9 @@ class NodeState(Message, frozen=True):
     health_issues: tuple[SeenHealthIssue, ...]
     model: str = ""
     model_warning: str = ""
+    next_duty: str = ""
+    next_block: Count = 0
+    peers: Count = 0
 
     def is_running(self, now_s: float) -> bool:
         """Returns whether the node that wrote this runs, as far as the file tells."""

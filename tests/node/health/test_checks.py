@@ -14,6 +14,7 @@ import pytest
 from touchstone.node.health import checks, endpoint_watch
 from touchstone.node.health.checks import Past, Watch, take_over
 from touchstone.node.health.endpoint_watch import RIGHT_LOOKS
+from touchstone.node.health.work_words import WorkWords
 from touchstone.node.kit.gas_factor import PROBE_GAS
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.endpoint_health import RpcHealth
@@ -22,11 +23,9 @@ from touchstone.protocol.adapters.reports.node_state import (
     STATE_FILE,
     End,
     HealthIssue,
-    describe_node_state,
     read_node_state,
 )
 from touchstone.protocol.spec.errors import Declined, EnvironmentFault
-from touchstone.protocol.spec.signed_reports import HeldoutReport
 
 ACCOUNT, NO_PAST = "0x" + "ab" * 20, Past()
 CHAIN_ID, DEPLOY_BLOCK = 31337, 4
@@ -408,38 +407,14 @@ async def test_a_large_task_needs_more_room(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=5 * 10**9))
     watch = make_watch(tmp_path)
     terms = SimpleNamespace(parameter_count=10**6, segment_count=8)
-    game = SimpleNamespace(seats={}, rounds={}, terms=SimpleNamespace(submitter="0xother"))
-    claims = SimpleNamespace(heldout={})
-    spec = SimpleNamespace(terms=terms)
-    watch.find_view = lambda: SimpleNamespace(account=ACCOUNT, spec=spec, game=game, claims=claims)
+    spec, game = SimpleNamespace(terms=terms), SimpleNamespace(seats={})
+    watch.find_view = lambda: SimpleNamespace(account=ACCOUNT, spec=spec, game=game)
+    monkeypatch.setattr(checks, "describe_view", lambda view: WorkWords())
     await watch.check()
     assert watch.health_issues == {}
     terms.parameter_count = 10**9
     await watch.check()
     assert list(watch.health_issues) == [HealthIssue.DISK_LOW]
-
-
-async def test_a_submitter_is_warned_of_a_model_that_gets_worse_and_others_are_not(tmp_path: Path) -> None:
-    """The home has the sentence for `touchstone status`."""
-    watch = make_watch(tmp_path)
-    reports = [
-        HeldoutReport(b"", 0, b"", 4, 5_860_000, 20_000),
-        HeldoutReport(b"", 1, b"", 4, 7_050_000, 20_000),
-    ]
-    heldout = {(one.rounds_done, b""): SimpleNamespace(report=one) for one in reports}
-    terms = SimpleNamespace(submitter=ACCOUNT)
-    game = SimpleNamespace(seats={}, rounds={}, terms=terms)
-    claims = SimpleNamespace(heldout=heldout)
-    watch.find_view = lambda: SimpleNamespace(account=ACCOUNT, game=game, claims=claims)
-    watch.write()
-    state = read_node_state(tmp_path)
-    assert state is not None and state.model == "the model is at 7.05 and rising (5.86 before training)"
-    assert "the model gets worse" in state.model_warning
-    assert f"WARNING: {state.model_warning}" in list(describe_node_state(state, time.time()))
-    terms.submitter = "0xother"
-    watch.write()
-    state = read_node_state(tmp_path)
-    assert state is not None and state.model and not state.model_warning
 
 
 async def test_a_disk_that_takes_no_byte_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
