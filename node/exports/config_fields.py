@@ -97,7 +97,7 @@ def take_fields(plain: Any, fields: Mapping[str, Any], where: str) -> dict[str, 
     known, named = {*plain.to_dict(), *plain.attribute_map}, plain.model_type
     taken = dict[str, Any]()
     for name, given in fields.items():
-        value = OLD_VALUES.get((named, name, given), given) if isinstance(given, str) else given
+        value = _renew(named, name, given)
         place = f"{where}, {show_value(name)}"
         if name in NOT_TAKEN or (name == "head_dim" and value is None and named in DERIVED_HEADS):
             continue
@@ -110,6 +110,11 @@ def take_fields(plain: Any, fields: Mapping[str, Any], where: str) -> dict[str, 
             continue
         taken[name] = value
     return taken
+
+
+def _renew(named: str, name: str, value: Any) -> Any:
+    """Returns the value of a field as transformers 5 reads it."""
+    return OLD_VALUES.get((named, name, value), value) if isinstance(value, str) else value
 
 
 def _judge_known(plain: Any, name: str, value: Any, place: str) -> None:
@@ -144,7 +149,7 @@ def _list_repeated(plain: Any, name: str, fields: Mapping[str, Any]) -> list[Any
     other = SAME.get(plain.model_type, {}).get(name)
     if other is not None:
         stated = fields.get(other, getattr(plain, other))
-        return [OLD_VALUES.get((plain.model_type, other, stated), stated)]
+        return [_renew(plain.model_type, other, stated)]
     if name == "head_dim":
         width, heads = (
             fields.get(one, getattr(plain, one)) for one in ("hidden_size", "num_attention_heads")

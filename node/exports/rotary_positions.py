@@ -172,10 +172,12 @@ def _write_older(fields: Mapping[str, Any], rotation: Rotation) -> dict[str, Any
     if kind == YARN:
         # Transformers 4.53 divides the longest by the original length in place of reading the factor, and
         # reads the factor if there is no original length.
-        longest, original = fields.get(LONGEST), numbers.get(ORIGINAL)
+        longest: Any = fields.get(LONGEST)
+        original = numbers.get(ORIGINAL)
+        implied = longest / original if original and _is_number(longest) else None
         if longest == original:
             numbers.pop(ORIGINAL, None)
-        elif not longest or not original or longest / original != numbers[FACTOR]:
+        elif implied != numbers[FACTOR]:
             return {}
         if not numbers.pop(TRUNCATE, True):
             return {}

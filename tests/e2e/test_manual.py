@@ -54,8 +54,8 @@ SENT_TOKENS, SENT_COIN_WEI = 5_000 * TOKEN_WEI, 10**18 // 2
 SMALLER = {
     "inner_steps": 4, "segment_steps": 2, "solver_seats": 1, "late_chance": 0, "least_whistleblowers": 0,
     "sequences_per_step": 2, "sequence_tokens": 16, "hidden_size": 16, "intermediate_size": 32,
-    "layer_count": 1, "context_tokens": 32, "warmup_steps": 2, "inner_warmup_steps": 1, "total_steps": 32,
-    "rounds": 8,
+    "layer_count": 1, "context_tokens": 32, "warmup_steps": 2, "inner_warmup_steps": 1, "decay_steps": 6,
+    "total_steps": 32, "rounds": 8,
 }  # fmt: skip
 """Keys of the task file that the page's commands write."""
 ROLES = {

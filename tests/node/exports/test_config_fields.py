@@ -82,7 +82,7 @@ ALTERED: list[tuple[str, dict[str, Any]]] = [
     ("gpt2", {"n_ctx": 16}), ("llama", {"max_sequence_length": 64}), ("qwen2", {"head_dim": 4}),
     ("qwen3", {"head_dim": None}), ("gemma", {"head_dim": None}), ("gemma", {"hidden_activation": "relu"}),
     ("gemma2", {"hidden_act": "gelu"}), ("llama", {"hidden_activation": "silu"}),
-    ("gemma2", {"hidden_act": None}), ("qwen2", {"use_mrope": 0}), ("llama", {"pretraining_tp": "2"}),
+    ("gemma2", {"hidden_act": None}),  ("qwen2", {"use_mrope": 0}), ("llama", {"pretraining_tp": "2"}),
     ("llama", {"max_window_layers": "2"}), ("llama", {"gradient_checkpointing": "yes"}),
     ("mistral", {"head_dim": "8"}), ("llama", {"n_ctx": 32}), ("llama", {"new": 0}),
     ("opt", {"rope_theta": 1.0}), ("llama", {"partial_rotary_factor": 0.5}), ("phi", {"temperature_2": 1}),
@@ -102,6 +102,8 @@ def test_no_other_value_of_a_field_without_effect_is_taken(tmp_path: Path, name:
     folder = save_model(name, tmp_path)
     plain, taken = json.loads((folder / "config.json").read_text()), list[tuple[str, object]]()
     known = {*transformers.AutoConfig.for_model(name).to_dict(), *ROTARY_FIELDS.get(name, ())}
+    harmless = {field: values[0] for field, values in WITHOUT_EFFECT.items() if field not in known}
+    assert read_published(write(folder, **harmless), with_weights=True).config
     for field in set(WITHOUT_EFFECT) - known:
         for value in (True, 2, 0.5, "text", ["text"]):
             if value in WITHOUT_EFFECT[field]:

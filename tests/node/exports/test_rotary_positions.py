@@ -1,18 +1,21 @@
 """Rotary positions of a config.json: what transformers 4 and 5 read of an export is one model."""
 
 import json
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.kit.older_transformers import install_oldest, load_with
 from tests.node.exports.test_published_model import MODELS, TOKENS, load
 from tests.protocol.compute.program.hand_written import HandWritten, M, V, W
 from touchstone.node.exports.published_model import PublishedModel, read_published
-from touchstone.node.exports.rotary_positions import ROTARY_FIELDS
+from touchstone.node.exports.rotary_positions import NEEDED, OPTIONAL, ROTARY_FIELDS, read_rotation
 from touchstone.node.exports.written_model import clean_config, write_model
 from touchstone.protocol.compute.program.built_program import BuiltProgram
 from touchstone.protocol.compute.program.known_steps import TaskStep
@@ -146,10 +149,30 @@ def test_places_that_contradict_each_other_are_refused(
     {"model_type": "llama", "rope_scaling": 7}, {"model_type": "llama", "rope_theta": "x"},
     {"model_type": ["llama"], "rope_theta": 2}, {"model_type": "llama", **V4, "rope_parameters": {}},
     {"model_type": "phi", "partial_rotary_factor": [1]}, {"rope_theta": 5}, {"model_type": "gpt2"},
+    {"model_type": "llama", "rope_parameters": {"rope_type": "yarn"}},
 ])  # fmt: skip
 def test_a_strangers_config_with_other_positions_is_written_as_it_is(fields: dict[str, Any]) -> None:
     written = clean_config(json.dumps(fields))
     assert written is not None and json.loads(written) == fields
+
+
+NUMBERS = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from([10**400, 8, 1, "x", []])
+KEYS = st.sampled_from(sorted({*NEEDED["llama3"], *OPTIONAL["yarn"], "rope_theta", "partial_rotary_factor"}))
+TABLES = st.fixed_dictionaries(
+    {"rope_type": st.sampled_from(["default", "linear", "llama3", "yarn", 7])}
+).flatmap(lambda kind: st.dictionaries(KEYS, NUMBERS).map(lambda table: {**table, **kind}))
+
+
+@given(st.sampled_from(sorted(ROTARY_FIELDS)), NUMBERS, st.dictionaries(
+    st.sampled_from(sorted({*ROTARY_FIELDS["gpt_neox"]})), NUMBERS | TABLES
+))  # fmt: skip
+def test_no_config_of_a_stranger_is_a_bug(name: str, longest: Any, fields: dict[str, Any]) -> None:
+    """What is written says to the import what the config said."""
+    whole = {"model_type": name, "max_position_embeddings": longest, **fields}
+    written = json.loads(clean_config(json.dumps(whole)) or b"")
+    assert written["model_type"] == name
+    with suppress(InvalidInput):
+        assert read_rotation(written, "") == read_rotation(json.loads(json.dumps(whole)), "")
 
 
 def test_an_export_says_the_type_of_its_weights(tmp_path: Path) -> None:
