@@ -30,9 +30,10 @@ export async function showTasks(offset) {
   return [el("h1", {}, "Tasks"), taskTable(found), olderTasks(found, start)];
 }
 
-const figures = (known) => el("dl", { class: "figures" }, [["models", known.models, "models"], ["rounds", known.rounds, "rounds of training"],
-  ["audits", known.audits, "audits"], ["convictions", known.convictions, "convictions"]].map(([name, value, title]) =>
-  el("div", { id: `figure-${name}` }, el("dt", {}, title), el("dd", {}, value.toLocaleString("en")))));
+const figures = (known) => el("dl", { class: "figures" }, [["models", "model", "models"],
+  ["rounds", "round of training", "rounds of training"], ["audits", "audit", "audits"], ["convictions", "conviction", "convictions"],
+].map(([name, one, many]) => el("div", { id: `figure-${name}` }, el("dt", {}, known[name] === 1 ? one : many),
+  el("dd", {}, known[name].toLocaleString("en")))));
 
 const showEmpty = () => el("div", {},
   el("p", {}, "No task yet. With a checkout of Touchstone and a home that has tokens, these commands post one:"),
