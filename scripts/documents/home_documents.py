@@ -65,6 +65,14 @@ class CompletionDocument(Document, frozen=True):
     script: str
 
 
+class DemoDocument(Document, frozen=True):
+    """Whether a demo went as it must, its report with all figures (JSON), and its page (HTML)."""
+
+    all_holds: bool
+    report: str
+    page: str
+
+
 class DevnetDocument(Document, frozen=True):
     """A test network, written once it is up."""
 

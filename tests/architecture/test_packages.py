@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.architecture.sources import ROOT, list_sources
 
-ROOMS = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts")
+ROOMS = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts", "demo")
 """Folders at the top of the repository that are packages inside of `touchstone`, by links."""
 
 

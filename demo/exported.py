@@ -1,4 +1,4 @@
-"""The model that a run leaves behind, against the root on chain."""
+"""Computes the root of the model that a run leaves behind, for the comparison with the chain."""
 
 from pathlib import Path
 
@@ -11,6 +11,6 @@ from touchstone.protocol.spec.weights_layout import WeightsLayout
 
 
 def compute_exported_root(folder: Path, layout: WeightsLayout) -> str:
-    """The tree root of the exported weights, in the order of W."""
+    """Returns the tree root of the exported weights, in the order of W, in hex."""
     tensors = load_file(folder / SAFETENSORS_NAME)
     return tensor_root(torch.cat([tensors[one.name].reshape(-1) for one in layout.parameters])).hex()

@@ -1,32 +1,31 @@
-"""The demo's task: a small Llama on the sources of Python's standard library, in wide windows.
+"""Defines the demo's task: a small Llama on the sources of Python's standard library, in wide windows.
 
 Blocks that nobody needs are skipped, so wide windows cost a slow machine nothing and a fast one little.
 Honest parties train with kernels of different processors; the limits are ten times what these differ by.
 """
 
-import sysconfig
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
+from fractions import Fraction
 
-from tests.task_plans import make_plan
-from tests.training_setting import propose_limits
+from touchstone.demo.choices import LEAST_AUDITORS
 from touchstone.node.submit import RoundPlan
-from touchstone.protocol.compute.tolerance.compare import Distances
+from touchstone.protocol.compute.audit.distance_survey import FLOORS, count_floor_units
+from touchstone.protocol.spec.calibration_rules import make_limits
 from touchstone.protocol.spec.float32 import nearest
 from touchstone.protocol.spec.game.terms import GameAmounts, GameWindows
 from touchstone.protocol.spec.params import LATE_RATE_ONE, TOKEN_WEI
-from touchstone.protocol.spec.task_spec import ScheduleConfig
+from touchstone.protocol.spec.task_spec import Limits, ScheduleConfig
+from touchstone.scripts.tasks.decoder_table import record_decoder
+from touchstone.scripts.tasks.task_example import read_python_sources
+from touchstone.step.optimizers import AdamW
 from touchstone.step.plain_decoder import DecoderConfig
+from touchstone.step.record_step import Shape
 
 DATASET_BYTES = 1_000_000
 HELDOUT_BYTES = 40_000
 HONEST_MAXIMA = (1.9e-5, 8.4e-5, 3.1e-5)
 """First moment, second moment, weights: by how much honest replays of well-conditioned segments differ at
 most (docs/decisions/0006-limits.md)."""
-LEFT_OUT = {"site-packages", "test", "tests"}
-LEAST_AUDITORS = 3
-"""One draw of a claim has a primary and two reserves."""
 WINDOWS = GameWindows(
     delay=1, draw_grid=2, train_min=220, train_max=260, audit_max=150, post=40, respond=100, dispute=1_000,
     query=2_700,
@@ -45,7 +44,7 @@ AMOUNTS = GameAmounts(
 
 @dataclass(frozen=True)
 class Size:
-    """How much there is to compute. steps: of a round; segment: steps of a segment."""
+    """How much there is to compute: `steps` in a round, `segment` in a segment, `sequences` in a batch."""
 
     model: DecoderConfig
     steps: int
@@ -60,16 +59,25 @@ QUICK = Size(DecoderConfig(256, 32, 64, 2, 2, 2, 32), steps=8, segment=2, sequen
 """37,000 parameters."""
 
 
-def build_plan(size: Size, rounds: int, solvers: int, verifiers: int, watchers: int, seed: int) -> RoundPlan:
-    """The task for so many honest solvers and one more, which may cheat. It starts when all auditors are
-    there, and goes on without the cheat."""
+def build_plan(
+    size: Size,
+    rounds: int,
+    solvers: int,
+    verifiers: int,
+    watchers: int,
+    seed: int,
+    numeric_format: str = "float32",
+) -> RoundPlan:
+    """Returns the task for so many honest solvers and one more, which may cheat. It starts when all auditors
+    are there, and goes on without the cheat."""
     steps = rounds * size.steps
-    return make_plan(
-        model=size.model,
+    shape = Shape(size.sequences, size.model.context_tokens, numeric_format)
+    return RoundPlan(
+        step=record_decoder(size.model, AdamW(), shape),
         schedule=ScheduleConfig(nearest(size.peak_rate), warmup_steps=size.steps // 4, total_steps=steps),
         windows=WINDOWS,
         amounts=AMOUNTS,
-        limits=propose_limits([Distances(*HONEST_MAXIMA, 0, 0, 0)]),
+        limits=make_honest_limits(),
         rounds=rounds,
         inner_steps=size.steps,
         segment_steps=size.segment,
@@ -86,16 +94,16 @@ def build_plan(size: Size, rounds: int, solvers: int, verifiers: int, watchers: 
         sequence_tokens=size.model.context_tokens,
         heldout_tokens=HELDOUT_BYTES,
         initial_seed=seed,
+        numeric_format=numeric_format,
     )
 
 
+def make_honest_limits() -> Limits:
+    """Returns limits from `HONEST_MAXIMA`, by the rule of calibration."""
+    first, second, weights = map(Fraction, HONEST_MAXIMA)
+    return make_limits((first, second, weights), count_floor_units(FLOORS))
+
+
 def read_dataset() -> bytes:
-    """Sources of the running Python, held-out text at the end. Files come in the order of
-    their names' hash, so that both parts are text of one kind."""
-    root, data = Path(sysconfig.get_path("stdlib")), bytearray()
-    files = [path for path in root.rglob("*.py") if not LEFT_OUT & set(path.parts)]
-    for path in sorted(files, key=lambda path: sha256(str(path.relative_to(root)).encode()).digest()):
-        if len(data) >= DATASET_BYTES:
-            break
-        data += path.read_bytes()
-    return bytes(data[:DATASET_BYTES])
+    """Returns sources of the running Python, held-out text at the end."""
+    return read_python_sources(DATASET_BYTES)

@@ -1,12 +1,12 @@
-"""`build/demo/report.html`: one self-contained page of a run, without scripts and without the network."""
+"""Builds `report.html`: one self-contained page of a run, without scripts and without the network."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from tests.e2e.demo.report import COLUMNS
-from tests.e2e.demo.screen import TimelineEntry, tell_gas, tell_utilisation
-from tests.e2e.demo.verdict import Finding
+from touchstone.demo.report import COLUMNS
+from touchstone.demo.screen import TimelineEntry, describe_gas, describe_utilisation
+from touchstone.demo.verdict import Finding
 from touchstone.explorer.names import show_wei
 
 Report = Mapping[str, Any]
@@ -28,11 +28,11 @@ SHOWN_TERMS = 8
 
 
 def build_page(report: Report, findings: Sequence[Finding], timeline: Sequence[TimelineEntry]) -> str:
-    """The whole page: verdict, loss, convicted numbers with their operands, money, costs, timeline."""
+    """Returns the whole page: verdict, loss, convicted numbers, money, costs, timeline."""
     is_good = all(finding.holds for finding in findings)
     parts = (
         ("All of it holds" if is_good else "Something is wrong", _list_findings(findings)),
-        ("Held-out loss of the global model", _draw_loss(report["loss"])),
+        ("Held-out loss of the global model", _draw_loss([one["loss"] for one in report["loss"]])),
         ("The convicted number", _show_numbers(report["convicted_numbers"])),
         ("Money, in tokens", _tabulate_money(report)),
         ("Costs", _list_costs(report)),
@@ -45,7 +45,7 @@ def build_page(report: Report, findings: Sequence[Finding], timeline: Sequence[T
 
 
 def _head(report: Report) -> str:
-    cast = ", ".join(party["name"] for party in report["parties"])
+    cast = ", ".join(one["name"] for one in report["parties"])
     size = f"{report['task_rounds']} rounds, {report['wall_s']:.0f} s, {report['blocks']} blocks"
     return f"<h1>Touchstone: a run of the demo</h1><p>{escape(f'{size}. Parties: {cast}.')}</p>"
 
@@ -104,11 +104,11 @@ def _show_number(name: str, number: Mapping[str, Any]) -> str:
 def _tabulate_money(report: Report) -> str:
     rows = [
         [
-            _cell(party["name"] if party["is_honest"] else f"{party['name']} (cheat)"),
-            *(_cell(_tokens(party["moved"].get(reason, 0)), "number") for reason in COLUMNS),
-            _cell(_tokens(party["change"]), "number"),
+            _cell(one["name"] if one["is_honest"] else f"{one['name']} (cheat)"),
+            *(_cell(_tokens(one["moved"].get(reason, 0)), "number") for reason in COLUMNS),
+            _cell(_tokens(one["change"]), "number"),
         ]
-        for party in report["parties"]
+        for one in report["parties"]
     ]
     burned = (_cell(_tokens(report["burned_from"].get(reason, 0)), "number") for reason in COLUMNS)
     rows.append([_cell("burned"), *burned, _cell(_tokens(report["burned"]), "number")])
@@ -120,7 +120,7 @@ def _tokens(wei: int) -> str:
 
 
 def _list_costs(report: Report) -> str:
-    lines = (*tell_utilisation(report["utilisation"]), *tell_gas(report["gas"]))
+    lines = (*describe_utilisation(report["utilisation"]), *describe_gas(report["gas"]))
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
 

@@ -1,4 +1,4 @@
-"""Gas by the part of the game that a call went to, from the transactions of every block."""
+"""Counts gas by the part of the game that a call went to, from the transactions of every block."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -22,16 +22,16 @@ class Gas:
     transactions: Mapping[str, int]
 
     def get_sum(self, contracts: tuple[str, ...]) -> int:
-        """Gas of some parts."""
+        """Returns the gas of some parts."""
         return sum(self.used.get(name, 0) for name in contracts)
 
     def get_per_solver_round(self, claims: int) -> int:
-        """Gas of the rounds for each claim that was handed in."""
+        """Returns the gas of the rounds for each claim that was handed in."""
         return self.get_sum(ROUND_CONTRACTS) // max(claims, 1)
 
 
 async def read_gas(connection: Connection, deployment: GameDeployment, first: int, last: int) -> Gas:
-    """Of the blocks [first, last]."""
+    """Returns the gas of the blocks [first, last]."""
     names = {address: name for name, address in deployment.contracts().items()}
     parts = {selector: part for part in PARTS for selector in list_selectors(part)}
     used, transactions = Counter[str](), Counter[str]()

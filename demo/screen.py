@@ -1,4 +1,4 @@
-"""What a person sees: a line an event, then the curve, tables and the verdict."""
+"""Shows a run: a line for each event, then the curve, tables and the verdict."""
 
 import textwrap
 import time
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from tests.e2e.demo.report import COLUMNS
-from tests.e2e.demo.verdict import Finding
+from touchstone.demo.report import COLUMNS
+from touchstone.demo.verdict import Finding
 from touchstone.explorer.names import show_wei
 
 WIDTH = 118
@@ -22,7 +22,7 @@ LINE_WIDTH = 120
 
 
 class TimelineEntry(NamedTuple):
-    """One line of a run. seconds: since its start."""
+    """A line of a run. `seconds` are since its start."""
 
     seconds: float
     who: str
@@ -30,7 +30,7 @@ class TimelineEntry(NamedTuple):
 
 
 class Screen:
-    """Lines with the seconds since the start. timeline: all lines so far."""
+    """Shows lines with the seconds since the start. `timeline` has all lines so far."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False, width=None if Console().is_terminal else WIDTH)
@@ -39,22 +39,22 @@ class Screen:
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Returns the seconds since the start."""
         return time.monotonic() - self._started_s
 
     def notify(self, who: str, line: str) -> None:
-        """One line, continued on the next where it is long."""
+        """Shows a line, continued on the next if it is long."""
         self.timeline.append(TimelineEntry(self.seconds, who, line))
         wrapped = textwrap.wrap(line, LINE_WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
         text = f"\n{BEFORE}".join(wrapped)
         self.console.print(f"{self.seconds:>6.1f} s  {who:<{WHO}} {text}", markup=False, soft_wrap=True)
 
     def show_result(self, report: Mapping[str, Any], findings: Sequence[Finding]) -> None:
-        """Curve, money, utilisation, gas and verdict."""
+        """Shows curve, money, utilisation, gas and verdict."""
         self.console.print("\nHeld-out loss of the global model, nats per byte")
-        self.console.print(draw_curve(report["loss"]) + "\n", markup=False)
+        self.console.print(draw_curve([one["loss"] for one in report["loss"]]) + "\n", markup=False)
         self.console.print(make_money_table(report))
-        for line in (*tell_utilisation(report["utilisation"]), *tell_gas(report["gas"])):
+        for line in (*describe_utilisation(report["utilisation"]), *describe_gas(report["gas"])):
             self.console.print(line, markup=False)
         said = f"\nwhole run: {report['wall_s']:.0f} s; page: {report['page']}; figures: {report['path']}\n"
         self.console.print(said, markup=False)
@@ -66,7 +66,7 @@ class Screen:
 
 
 def draw_curve(losses: Sequence[float]) -> str:
-    """A bar for each model."""
+    """Returns a bar for each model."""
     most = max(losses)
     names = ["at first", *(f"round {index}" for index in range(len(losses) - 1))]
     return "\n".join(
@@ -76,15 +76,15 @@ def draw_curve(losses: Sequence[float]) -> str:
 
 
 def make_money_table(report: Mapping[str, Any]) -> Table:
-    """What each party has more or less than before, and why."""
+    """Returns what each party has more or less than before, and why."""
     table = Table(title="Money, in tokens", title_justify="left")
     table.add_column("party")
     for column in (*COLUMNS, "in the wallet"):
         table.add_column(column, justify="right")
-    for party in report["parties"]:
-        cells = [_show(party["moved"].get(reason, 0)) for reason in COLUMNS]
-        name = party["name"] if party["is_honest"] else f"[red]{party['name']}[/]"
-        table.add_row(name, *cells, _show(party["change"]))
+    for one in report["parties"]:
+        cells = [_show(one["moved"].get(reason, 0)) for reason in COLUMNS]
+        name = one["name"] if one["is_honest"] else f"[red]{one['name']}[/]"
+        table.add_row(name, *cells, _show(one["change"]))
     burned = (_show(report["burned_from"].get(reason, 0)) for reason in COLUMNS)
     table.add_row("burned", *burned, _show(report["burned"]))
     return table
@@ -94,8 +94,8 @@ def _show(wei: int) -> str:
     return f"{'+' if wei > 0 else ''}{show_wei(wei).split()[0]}" if wei else "0"
 
 
-def tell_utilisation(utilisation: Mapping[str, Any]) -> list[str]:
-    """How much of their time solvers spent on training that counts."""
+def describe_utilisation(utilisation: Mapping[str, Any]) -> list[str]:
+    """Returns how much of their time solvers spent on training that counts."""
     solvers = (
         f"{name} {one['train_s']:.1f} of {one['seat_s']:.1f} s"
         for name, one in utilisation["solvers"].items()
@@ -104,8 +104,8 @@ def tell_utilisation(utilisation: Mapping[str, Any]) -> list[str]:
     return [f"utilisation: {about} ({', '.join(solvers)})"]
 
 
-def tell_gas(gas: Mapping[str, Any]) -> list[str]:
-    """What the rounds cost, and what the dispute did."""
+def describe_gas(gas: Mapping[str, Any]) -> list[str]:
+    """Returns what the rounds cost, and what the dispute did."""
     return [
         f"gas: {gas['per_solver_round']:,} for each of {gas['claims']} solver-rounds "
         f"({gas['of_rounds']:,} in Rounds, Votes, Settlement); disputes {gas['of_questions']:,}"

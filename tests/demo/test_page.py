@@ -6,21 +6,22 @@ from typing import Any
 
 from rich.console import Console
 
-from tests.e2e.demo.page import build_page
-from tests.e2e.demo.screen import Screen, TimelineEntry
-from tests.e2e.demo.verdict import Finding
+from touchstone.demo.page import build_page
+from touchstone.demo.screen import Screen, TimelineEntry
+from touchstone.demo.verdict import Finding
 
 NUMBER = {
     "operation": "SUBTRACT", "node": 375, "element": 9, "operands": [["0.5", "0.25"]], "claimed": "0.75",
     "exact_shown": "0.25", "bound_shown": "0", "is_fault": True,
 }  # fmt: skip
+LOSSES = [{"rounds_done": 0, "loss": 5.5}, {"rounds_done": 1, "loss": 3.25}]
 LINES = [TimelineEntry(1.5, "cheat", "<script>alert(1)</script> & more")]
 
 
 def make_report(**changes: Any) -> dict[str, Any]:
     cheat = {"name": "cheat", "is_honest": False, "moved": {"lost": -(10**18)}, "change": -(10**18)}
     return {
-        "task_rounds": 1, "wall_s": 12.0, "blocks": 34, "loss": [5.5, 3.25], "parties": [cheat],
+        "task_rounds": 1, "wall_s": 12.0, "blocks": 34, "loss": LOSSES, "parties": [cheat],
         "burned": 5 * 10**17, "burned_from": {"lost": 3 * 10**17, "spent": 2 * 10**17},
         "convicted_numbers": {"cheat": NUMBER},
         "utilisation": {"all": 0.5, "solvers": {"solver-1": {"train_s": 1.0, "seat_s": 2.0}}},

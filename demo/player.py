@@ -1,7 +1,7 @@
-"""One party of the demo, in a process of its own that sees its own folder, the chain and its peers.
+"""Plays one party of the demo, in a process that sees its own folder, the chain and its peers.
 
-The honest run the very rooms of their role; a wrapper around the training alone tells how long it took. The
-cheat is a solver of `cheating.py`: an operation of every training step errs, and it defends that.
+Honest parties run the rooms of their role; a wrapper around the training tells how long it took. The cheat is
+a solver of `cheating.py`: an operation of each training step errs, and the cheat defends the result.
 """
 
 import asyncio
@@ -11,45 +11,33 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import pytest
 from eth_account import Account
 
-from tests.e2e.cheating import allow_cheating, change_duties, make_cheating_solver
-from tests.e2e.demo.isolation import confine, is_supported
-from tests.e2e.demo.roster import Member
-from tests.e2e.planted import make_planting_compute
-from tests.e2e.roles import SOLVER, VERIFIER, WATCHER
-from tests.e2e.world import Part
+from touchstone.demo.cheating import leave_accusing, list_cheating_rooms, train_as_told
+from touchstone.demo.isolation import confine, is_supported
+from touchstone.demo.parts import HONEST, Part
+from touchstone.demo.planted import make_planting_compute
+from touchstone.demo.roster import Member
 from touchstone.node.kit.config import NodeConfig
-from touchstone.node.kit.duty import Duty, Room
 from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node
 from touchstone.node.training import claims
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.spec.errors import TouchstoneError
-from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.program_operations import Operation
-from touchstone.scripts.roles import role_nodes
-from touchstone.whistleblower import challenging
-
-ACCUSING = (
-    challenging.ReadVotes, challenging.JudgeSteps, challenging.OpenDispute, challenging.QuerySigner,
-    challenging.ProveStatement, challenging.ProveWork,
-)  # fmt: skip
-"""What a cheat leaves: by its own computation all others err."""
-HONEST = {SeatRole.SOLVER: SOLVER, SeatRole.VERIFIER: VERIFIER, SeatRole.WHISTLEBLOWER: WATCHER}
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a process is started with. key: hexadecimal; awaited: seats that others take before it takes its
-    own; fault: name of the operation in which a cheat errs; kernels: value of ATEN_CPU_CAPABILITY."""
+    """What a process is started with. `key` is hexadecimal. `awaited` seats are taken by others before this
+    one. `fault` names the operation in which a cheat errs. `kernels` is a value of ATEN_CPU_CAPABILITY."""
 
     member: Member
     key: str
@@ -71,7 +59,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Trained:
-    """A segment was trained. first_step: global number of its first step."""
+    """A segment was trained. `first_step` is the global number of its first step."""
 
     first_step: int
     seconds: float
@@ -79,8 +67,8 @@ class Trained:
 
 @dataclass(frozen=True)
 class Over:
-    """The party is done. error: why it failed, empty where it did not; cpu_s: processor time of its
-    process."""
+    """The party is done. `error` says why it failed, empty if it did not. `cpu_s` is its process's processor
+    time."""
 
     error: str = ""
     cpu_s: float = 0.0
@@ -88,13 +76,13 @@ class Over:
 
 @dataclass
 class Line:
-    """The way to the demo; several threads may use it."""
+    """The channel to the demo; several threads may use it."""
 
     channel: Connection
     lock: Any
 
     def send(self, message: Said | Trained | Over) -> None:
-        """Tell the demo, unless it has gone."""
+        """Sends a message to the demo. Ends the process if the demo has gone."""
         with self.lock:
             try:
                 self.channel.send(message)
@@ -103,12 +91,11 @@ class Line:
 
 
 MakePart = Callable[[Order, Line], Part]
-"""What a party does, from what its process is started with."""
+"""Makes the part of a party from its order."""
 
 
 def play(order: Order, channel: Connection, make_own: MakePart | None = None) -> None:
-    """What the process runs; ends when the demo closes the channel, or is gone. make_own: what the party
-    does, in the place of `make_part`."""
+    """Runs the party until the demo closes the channel, or is gone. `make_own` stands for `make_part`."""
     line = Line(channel, threading.Lock())
     _settle_in(order)
     threading.Thread(target=_end_with, args=(channel,), daemon=True).start()
@@ -160,25 +147,22 @@ async def _take_part(order: Order, line: Line, make_own: MakePart) -> None:
 
 
 def make_part(order: Order, line: Line) -> Part:
-    """The rooms of the member's role, its training timed."""
-    patch, part = pytest.MonkeyPatch(), HONEST[order.member.role]
+    """Returns the part of a member's role, its training timed; for a cheat also false."""
+    part, train = HONEST[order.member.role], vars(claims)["train_segment"]
     if not order.member.is_honest:
-        allow_cheating(patch)
-        part = only_defend(make_cheating_solver(make_planting_compute(Operation[order.fault])))
-    patch.setattr(claims, "train_segment", _time(vars(claims)["train_segment"], line))
+        compute = make_planting_compute(Operation[order.fault])
+        part, train = (
+            only_defend(replace(part, list_rooms=partial(list_cheating_rooms, compute))),
+            train_as_told,
+        )
+    # This process plays one party, and ends with it.
+    vars(claims)["train_segment"] = _time(train, line)
     return part
 
 
 def only_defend(part: Part) -> Part:
-    """A cheat that gives the answers that it owes, and accuses nobody."""
-
-    def keep(duty: Duty[Any]) -> Duty[Any] | None:
-        return None if isinstance(duty, ACCUSING) else duty
-
-    def list_rooms(node: role_nodes.Member) -> Sequence[Room[Any]]:
-        return change_duties(part.list_rooms(node), (challenging.next_actions,), keep)
-
-    return replace(part, list_rooms=list_rooms)
+    """Returns the part of a cheat that gives the answers that it owes, and accuses nobody."""
+    return replace(part, list_rooms=lambda node: leave_accusing(part.list_rooms(node)))
 
 
 def _time(train: Callable[..., Any], line: Line) -> Callable[..., Any]:
@@ -204,6 +188,6 @@ def _is_my_turn(node: Node, order: Order) -> bool:
 
 
 async def withdraw(node: Node) -> None:
-    """Take out all credit, as `touchstone withdraw` does."""
+    """Takes out all credit, as `touchstone withdraw` does."""
     if await node.chain.vault.credit_of(node.account):
         await node.chain.vault.withdraw()

@@ -1,14 +1,15 @@
-"""What a run came to, as JSON: losses, money, utilisation, gas, claims, the convicted number."""
+"""Makes the report of a run as JSON: losses, money, utilisation, gas, claims, the convicted number."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.e2e.demo.costs import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
-from tests.e2e.demo.observer import Measured
-from tests.e2e.demo.roster import SUBMITTER, Member
+from touchstone.demo.gas_use import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
+from touchstone.demo.observer import Recomputed
+from touchstone.demo.roster import SUBMITTER, Member
 from touchstone.explorer.convicted_number import ConvictedNumber
+from touchstone.protocol.adapters.reports.model_progress import ModelLoss
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
@@ -24,7 +25,7 @@ PAY = PAID | {MoneyReason.RESTITUTION, MoneyReason.RESTORED_PAY}
 
 @dataclass
 class Pace:
-    """Seconds, by the demo's own clock. trained: by account and round; end: when the last root was posted."""
+    """Seconds by the demo's clock: `trained` by account and round; `end` is when the last root was posted."""
 
     trained: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
     end: float = 0.0
@@ -32,8 +33,8 @@ class Pace:
 
 @dataclass(frozen=True)
 class Run:
-    """All that is known of a run that is over. accounts: by name; money: by account; changes: of the wallets,
-    in wei; seated: when an account took its seat; cpu_s: processor time by name."""
+    """All that is known of a run that is over. `accounts` are by name, `money` by account. `changes` are of
+    wallets, in wei. `seated` is when an account took its seat. `cpu_s` is processor time by name."""
 
     members: Sequence[Member]
     accounts: Mapping[str, str]
@@ -45,18 +46,18 @@ class Run:
     pace: Pace
     seated: Mapping[str, float]
     cpu_s: Mapping[str, float]
-    losses: Sequence[float]
-    measured: Sequence[Measured]
+    losses: Sequence[ModelLoss]
+    recomputed: Sequence[Recomputed]
     numbers: Mapping[str, ConvictedNumber]
 
 
 def make_report(run: Run) -> Json:
-    """The whole report but for how long it took. Amounts in wei."""
+    """Returns the report but for how long the run took. Amounts are in wei."""
     claims = list_claims(run)
     return {
         "unit": "wei",
-        "rounds": [_show_round(one) for one in run.measured],
-        "loss": list(run.losses),
+        "rounds": [_show_round(one) for one in run.recomputed],
+        "loss": [vars(one) for one in run.losses],
         "parties": [_show_party(run, name) for name in (SUBMITTER, *(m.name for m in run.members))],
         "burned": sum(run.game.money.burned.values()),
         "burned_from": list_burned(run.game.money.burned),
@@ -71,8 +72,8 @@ def make_report(run: Run) -> Json:
     }
 
 
-def _show_round(one: Measured) -> Json:
-    return {"round": one.round, "posted": one.posted.hex(), "own": one.own.hex(), "loss": one.loss}
+def _show_round(one: Recomputed) -> Json:
+    return {"round": one.round, "posted": one.posted.hex(), "own": one.own.hex()}
 
 
 def _name(run: Run, account: str) -> str:
@@ -98,7 +99,7 @@ def _show_party(run: Run, name: str) -> Json:
 
 
 def list_moved(money: AccountMoney) -> dict[str, int]:
-    """What came and went, in wei by column; all together is what the wallet has more."""
+    """Returns what came and went, in wei by column; all together is what the wallet has more."""
     pay = sum(wei for reason, wei in money.sums.items() if reason in PAY)
     moved = {"pay": pay, "shares": money.sum_settled(MoneyKind.SETTLED) - pay, "locked": -money.locked}
     moved |= {kind.value: -money.sum_settled(kind) for kind in (MoneyKind.LOST, MoneyKind.SPENT)}
@@ -106,14 +107,14 @@ def list_moved(money: AccountMoney) -> dict[str, int]:
 
 
 def list_burned(burned: Mapping[PotKind, int]) -> dict[str, int]:
-    """What of the losses, and of the escrow, nobody has any more, in wei."""
+    """Returns what of the losses and of the escrow nobody has any more, in wei."""
     spent = burned.get(PotKind.ESCROW, 0)
     return {"lost": sum(burned.values()) - spent, "spent": spent}
 
 
 # Claims and their training
 def list_claims(run: Run) -> list[Json]:
-    """What became of each claim."""
+    """Returns what became of each claim."""
     found = []
     for game_round in run.game.rounds.values():
         for slot, claim in sorted(game_round.claims.items()):
@@ -133,8 +134,8 @@ def list_claims(run: Run) -> list[Json]:
 
 
 def show_utilisation(run: Run, claims: Sequence[Json]) -> Json:
-    """Training time of merged claims by the time that their solvers sat, from taking the seat to the last
-    root; honest solvers, and all together."""
+    """Returns the training time of merged claims by the time that their solvers sat, from taking the seat to
+    the last root; for honest solvers, and all together."""
     solvers = {}
     for member in run.members:
         if member.role != SeatRole.SOLVER or not member.is_honest:

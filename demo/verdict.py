@@ -1,4 +1,4 @@
-"""Is anything wrong? What a run must show, whatever the machine. How long it took is not asked."""
+"""Judges whether anything in a run is wrong, whatever the machine. How long it took is not asked."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Finding:
 
 
 def judge_run(report: Report) -> list[Finding]:
-    """All expectations."""
+    """Returns all expectations, and whether they hold."""
     parts = (_judge_task, _judge_roots, _judge_loss, _judge_cheats, _judge_honest, _judge_money)
     return [finding for part in parts for finding in part(report)]
 
@@ -41,25 +41,25 @@ def _judge_roots(report: Report) -> Iterator[Finding]:
 
 
 def _judge_loss(report: Report) -> Iterator[Finding]:
-    losses = report["loss"]
+    losses = [one["loss"] for one in report["loss"]] or [0.0]
     falls = len(losses) > 1 and losses[-1] < losses[0]
     yield Finding(falls, f"the held-out loss fell from {losses[0]:.3f} to {losses[-1]:.3f}")
 
 
 def _judge_cheats(report: Report) -> Iterator[Finding]:
-    for party in report["parties"]:
-        name = party["name"]
-        if party["is_honest"]:
-            if party["is_convicted"]:
+    for one in report["parties"]:
+        name = one["name"]
+        if one["is_honest"]:
+            if one["is_convicted"]:
                 yield Finding(False, f"{name} is honest and was convicted")
             continue
-        yield Finding(party["is_convicted"], f"{name} was {'' if party['is_convicted'] else 'not '}convicted")
+        yield Finding(one["is_convicted"], f"{name} was {'' if one['is_convicted'] else 'not '}convicted")
         number = report["convicted_numbers"].get(name, {"is_fault": False})
         yield Finding(number["is_fault"], f"{name} fell by one number that lies outside its bound")
         merged = [c["round"] for c in report["claims"] if c["solver"] == name and c["is_merged"]]
         yield Finding(not merged, f"nothing of {name} is in the model" if not merged else f"merged: {merged}")
-        lost = -party["change"]
-        yield Finding(lost > 0 and party["moved"].get("pay", 0) <= 0, f"{name} lost {show_wei(lost)}")
+        lost = -one["change"]
+        yield Finding(lost > 0 and one["moved"].get("pay", 0) <= 0, f"{name} lost {show_wei(lost)}")
 
 
 def _judge_honest(report: Report) -> Iterator[Finding]:

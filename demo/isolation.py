@@ -1,16 +1,13 @@
-"""Runs a program that can read and write only its own folder beside the system's own files.
+"""Restricts a process to its own folder, beside the system's files.
 
-`python isolation.py --own DIR --hidden DIR -- program args`: the program sees everything it could before,
-except that below HIDDEN nothing but OWN opens. So the demo shows that parties share a chain and HTTP and
-nothing else. Linux Landlock (kernel 5.19, no privileges needed;
-docs.kernel.org/userspace-api/landlock.html); elsewhere it refuses, rather than pretend.
+The process sees all that it could before, but below a hidden folder nothing opens except its own folder. So
+the demo shows that parties share a chain and HTTP and nothing else. It uses Linux Landlock (kernel 5.19, no
+privileges needed; docs.kernel.org/userspace-api/landlock.html).
 """
 
-import argparse
 import ctypes
 import os
 import struct
-import sys
 from pathlib import Path
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
@@ -26,7 +23,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def system_call(number: int, *arguments: object) -> int:
-    """A raw system call; an error number becomes an OSError."""
+    """Makes a raw system call; returns the result. An error number becomes an OSError."""
     result = libc.syscall(number, *arguments)
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -34,7 +31,7 @@ def system_call(number: int, *arguments: object) -> int:
 
 
 def is_supported() -> bool:
-    """Whether this kernel enforces Landlock rules, moves between folders included."""
+    """Returns whether this kernel enforces Landlock rules, moves between folders included."""
     return bool(libc.syscall(CREATE_RULESET, None, 0, 1) >= 2)
 
 
@@ -50,7 +47,7 @@ def allow(ruleset: int, path: Path) -> None:
 
 
 def visible_paths(hidden: Path) -> list[Path]:
-    """The fewest paths that together hold everything but `hidden`: the siblings of each of its ancestors.
+    """Returns the fewest paths that hold everything but `hidden`: the siblings of each of its ancestors.
 
     No links: what they lead to is seen by its own path, and one that leads to an ancestor would show all."""
     paths = []
@@ -70,20 +67,3 @@ def confine(own: Path, hidden: Path) -> None:
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     system_call(RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
-
-
-def main() -> None:
-    """Confines itself, then becomes the program."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--own", type=Path, required=True)
-    parser.add_argument("--hidden", type=Path, required=True)
-    parser.add_argument("program", nargs="+")
-    arguments = parser.parse_args()
-    if not is_supported():
-        sys.exit("isolation: this kernel has no Landlock: expected Linux 5.19 or later with Landlock on.")
-    confine(arguments.own, arguments.hidden)
-    os.execvp(arguments.program[0], arguments.program)
-
-
-if __name__ == "__main__":
-    main()

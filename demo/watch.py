@@ -1,4 +1,4 @@
-"""The demo's eyes on the chain: every event told as it comes, and kept for the report."""
+"""Watches the chain: tells each event as it comes, and keeps it for the report."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,13 +15,13 @@ from touchstone.protocol.spec.game.state import GameRound, Pool
 from touchstone.protocol.spec.training_codec import decode_training
 
 Notify = Callable[[str, str], None]
-"""(who or where, line)."""
+"""Takes (who or where, line)."""
 
 
 @dataclass
 class Watch:
-    """numbers: by which somebody was convicted, by account; seated: seconds, when a seat was taken; seconds:
-    the demo's clock; rounds, pools: as they were last seen, also of epochs that were freed since."""
+    """Tells a task's events. `numbers` are those that convicted somebody, by account. `seated` is when a seat
+    was taken, by the demo's clock `seconds`. `rounds` and `pools` are as last seen, also of freed epochs."""
 
     chain: GameChain
     names: Names
@@ -35,28 +35,28 @@ class Watch:
 
     @property
     def task(self) -> bytes:
-        """The one task. Only once it is posted."""
+        """Returns the id of the one task, once it is posted."""
         return next(iter(self.state.games))
 
     @property
     def game(self) -> LoggedGame:
-        """What the chain says of it."""
+        """Returns the state of the task on the chain."""
         return self.state.games[self.task]
 
     @property
     def history(self) -> LoggedGame:
-        """The same with all rounds that there were: the chain forgets an epoch that is freed."""
+        """Returns the same with all rounds that there were: the chain forgets an epoch that is freed."""
         return replace(self.game, rounds=dict(self.rounds), pools=dict(self.pools))
 
     async def run(self) -> None:
-        """Until the task is closed."""
+        """Follows the chain until the task is closed."""
         async for batch in self.chain.follow():
             await self.take(batch)
             if self.state.games and self.game.is_closed:
                 return
 
     async def take(self, batch: LogBatch) -> None:
-        """Tell a batch."""
+        """Takes a batch of events, and tells them."""
         self.state.take(batch)
         if not self.state.games:
             return
@@ -71,9 +71,9 @@ class Watch:
             if event.name == "SeatJoined":
                 self.seated[event.arguments["account"]] = self.seconds()
             elif event.name == "SeatConvicted":
-                await self._tell_number(event)
+                await self._show_conviction(event)
 
-    async def _tell_number(self, event: Event) -> None:
+    async def _show_conviction(self, event: Event) -> None:
         numeric_format = decode_training(self.state.texts[self.task]).numeric_format
         game = self.chain.deployment.game
         found = await find_number(self.chain.connection, game, event, numeric_format)
@@ -87,7 +87,7 @@ class Watch:
 
 
 def show_number(found: ConvictedNumber) -> list[str]:
-    """The number of a conviction, in a few lines."""
+    """Returns the number of a conviction in a few lines."""
     judgement, distance = found.judgement, found.distance_shown
     away = f", it is {distance} away" if distance else ""
     verdict = "outside: a fault" if judgement.is_fault else "inside"

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.e2e.own_time import _list_threads
+from touchstone.demo.own_time import _list_threads
 
 
 def test_a_child_that_has_ended_has_no_threads() -> None:

@@ -1,4 +1,4 @@
-"""Time as the programs of a test have it: what they spend waiting for a processor does not count.
+"""Measures time as the programs of a run have it: what they spend waiting for a processor does not count.
 
 On a busy machine a solver may take minutes for what takes a second elsewhere. A clock that makes blocks by
 the time of day would let its deadlines pass meanwhile.

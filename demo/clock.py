@@ -1,7 +1,10 @@
-"""The test network's clock, as fast as it may be: a block for every transaction at once, else while somebody
-is at work one every few seconds. Windows hold thousands of such blocks."""
+"""Keeps the time of the demo's test network, as fast as it may be.
 
-from tests.e2e.own_time import OwnTime
+Each transaction gets a block at once. While somebody is at work and sends nothing, a block comes every few
+seconds; windows hold thousands of such blocks.
+"""
+
+from touchstone.demo.own_time import OwnTime
 from touchstone.protocol.adapters.chain.chain_client import open_game_chain
 from touchstone.scripts.network.devnet import Devnet
 from touchstone.scripts.network.devnet_clock import DevnetClock
@@ -19,7 +22,7 @@ class DemoClock(DevnetClock):
 
 
 async def keep_time(devnet: Devnet, least_parties: int) -> None:
-    """Make blocks for ever; idle ones are skipped once so many parties are announced."""
+    """Makes blocks without end; skips idle ones once `least_parties` have announced themselves."""
     async with (
         open_game_chain(devnet.rpc_url, devnet.deployment) as chain,
         DemoClock(chain, None, least_parties, OwnTime().now_s) as clock,

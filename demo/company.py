@@ -1,5 +1,7 @@
-"""The demo's processes: one for each party, forked from a server that has loaded everything, and ended with
-the demo."""
+"""Runs a process for each party of the demo.
+
+The processes are forked from a server that has loaded everything, and end with the demo.
+"""
 
 import asyncio
 import multiprocessing
@@ -9,28 +11,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
+from pathlib import Path
 
-from tests.e2e.demo.player import MakePart, Order, Over, Said, Trained, play
+from touchstone.demo.player import MakePart, Order, Over, Said, Trained, play
 from touchstone.protocol.spec.errors import EnvironmentFault
 
 STOP_S = 5.0
 Hear = Callable[[str, Said | Trained], None]
-"""(name, message): what a party said or did."""
+"""Takes (name, message): what a party said or did."""
 
 
 @dataclass
 class Company:
-    """The running parties. Make one with `open_company`. make_part: what each does, where it is not what the
-    demo's parties do; over: who is done."""
+    """The running parties; `open_company` makes it. `make_part` stands for `player.make_part`. `over` has the
+    parties that are done, `logs` the file of each, by name."""
 
     hear: Hear
     make_part: MakePart | None = None
     processes: dict[str, ForkServerProcess] = field(default_factory=dict)
     channels: dict[str, Connection] = field(default_factory=dict)
     over: dict[str, Over] = field(default_factory=dict)
+    logs: dict[str, Path] = field(default_factory=dict)
 
     def start(self, orders: Sequence[Order]) -> None:
-        """A process for each order."""
+        """Starts a process for each order."""
         # One thread a party, also in the server that all are forked from.
         os.environ.update({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"})
         context = multiprocessing.get_context("forkserver")
@@ -44,10 +48,11 @@ class Company:
             process.start()
             theirs.close()
             self.processes[name], self.channels[name] = process, ours
+            self.logs[name] = order.log
             asyncio.get_running_loop().add_reader(ours.fileno(), self._read, name)
 
     def stop(self, name: str) -> None:
-        """Kill a party's process; it is not waited for any more."""
+        """Kills a party's process; it is not waited for any more."""
         channel, process = self.channels.pop(name), self.processes.pop(name)
         asyncio.get_running_loop().remove_reader(channel.fileno())
         process.kill()
@@ -68,27 +73,27 @@ class Company:
             self.over.setdefault(name, Over("its process has ended"))
 
     def require_alive(self) -> None:
-        """Raises EnvironmentFault naming a party that has failed."""
+        """Raises EnvironmentFault if a party has failed, and names the party."""
         for name, over in self.over.items():
             if over.error:
                 raise EnvironmentFault(
                     what=f"{name} has ended before its time",
                     expected="a running process",
                     actual=over.error,
-                    where=f"build/demo/logs/{name}.log",
+                    where=str(self.logs[name]),
                     remedy="Read its log.",
                     retryable=False,
                 )
 
     @property
     def is_over(self) -> bool:
-        """Whether all are done."""
+        """Returns whether all are done."""
         return self.over.keys() == self.processes.keys()
 
 
 @contextmanager
 def open_company(hear: Hear, make_part: MakePart | None = None) -> Iterator[Company]:
-    """None started yet; all are ended with the block."""
+    """Yields a company of which nobody is started; ends all with the block."""
     company = Company(hear, make_part)
     try:
         yield company

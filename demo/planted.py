@@ -1,5 +1,7 @@
-"""Solvers that err on purpose in one operation of every step, or take other data, and defend it as if it were
-true: their traces hold the error and everything that follows from it.
+"""Trains with an error on purpose in one operation of every step, or on other data.
+
+The traces hold the error and everything that follows from it, so the result can be defended as if it were
+true.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,12 +29,12 @@ Twist = Callable[[Inputs], Inputs]
 
 
 def keep_inputs(inputs: Inputs) -> Inputs:
-    """The data that the task gives."""
+    """Returns the data that the task gives."""
     return inputs
 
 
 def twist_input(buffer: int) -> Twist:
-    """Other tokens (3), labels (4) or scalars (5): one element."""
+    """Returns a twist of one element of the tokens (3), labels (4) or scalars (5)."""
 
     def twist(inputs: Inputs) -> Inputs:
         changed = [tensor.clone() for tensor in inputs]
@@ -44,13 +46,13 @@ def twist_input(buffer: int) -> Twist:
 
 
 def find_node(built: BuiltProgram, operation: Operation) -> int:
-    """The last node of a kind."""
+    """Returns the number of the last node of a kind."""
     return max(n for n, node in enumerate(built.program.nodes) if node.operation is operation)
 
 
 def plant(node: Node, tensors: Mapping[int, Tensor]) -> None:
-    """An error in the last element of a node, far beyond its bound; where quantized values are written, in
-    the first byte of their memory."""
+    """Puts an error into the last element of a node, far beyond its bound; if quantized values are written,
+    into the first byte of their memory."""
     output = tensors[node.output.buffer]
     if not output.is_floating_point():
         output.view(-1)[0] ^= 1
@@ -60,7 +62,7 @@ def plant(node: Node, tensors: Mapping[int, Tensor]) -> None:
 
 
 def make_planting_compute(operation: Operation | None = None, twist: Twist = keep_inputs) -> Compute:
-    """Trains, and traces, with an error in the last node of a kind, or on other data."""
+    """Returns what trains and traces with an error in the last node of a kind, or on other data."""
 
     def run(
         state: TrainingState, spec: TrainingSpec, batch: Batch

@@ -1,4 +1,4 @@
-"""Who takes part: names, roles, and whose kernels each computes with."""
+"""Lists who takes part: names, roles, and whose kernels each computes with."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ CHEAT = "cheat"
 
 @dataclass(frozen=True)
 class Member:
-    """A seat of the demo. kernel_rank: 0 computes with this processor's best instructions, 1 with those of a
-    lesser one, ..."""
+    """A seat of the demo. With `kernel_rank` 0 it computes with this processor's best instructions, with 1
+    with those of a lesser one, ..."""
 
     name: str
     role: SeatRole
@@ -20,7 +20,7 @@ class Member:
 
 
 def make_roster(solvers: int, verifiers: int, watchers: int, *, with_cheat: bool) -> tuple[Member, ...]:
-    """Solvers first: auditors wait for them."""
+    """Returns the members, solvers first, because auditors wait for them."""
     cheat = (Member(CHEAT, SeatRole.SOLVER, is_honest=False),) if with_cheat else ()
     return (
         *cheat,

@@ -1,6 +1,7 @@
-"""One run of the demo: a chain, contracts, a process for each party; watched, reported, judged.
+"""Runs the demo: a chain, contracts, a process for each party; watched, reported, judged.
 
-The submitter's node runs in the demo itself: it posts the task, and computes every posted root again.
+The submitter's node runs in the demo itself: it posts the task, measures each model, and computes each posted
+root again.
 """
 
 import asyncio
@@ -15,22 +16,22 @@ from typing import Any
 from eth_account import Account
 from rich.console import Console
 
-from tests.e2e.demo.clock import keep_time
-from tests.e2e.demo.company import Company, open_company
-from tests.e2e.demo.costs import read_gas
-from tests.e2e.demo.exported import compute_exported_root
-from tests.e2e.demo.hearing import tell_said
-from tests.e2e.demo.isolation import is_supported
-from tests.e2e.demo.observer import Measured, Observer
-from tests.e2e.demo.page import build_page
-from tests.e2e.demo.player import Order, Said, Trained, withdraw
-from tests.e2e.demo.report import Pace, Run, make_report
-from tests.e2e.demo.roster import SUBMITTER, Member
-from tests.e2e.demo.screen import Screen
-from tests.e2e.demo.stage import Folders
-from tests.e2e.demo.verdict import Finding, judge_run
-from tests.e2e.demo.watch import Watch
-from tests.e2e.world import Keeper, make_loop
+from touchstone.demo.clock import keep_time
+from touchstone.demo.company import Company, open_company
+from touchstone.demo.exported import compute_exported_root
+from touchstone.demo.gas_use import read_gas
+from touchstone.demo.hearing import reword_said
+from touchstone.demo.isolation import is_supported
+from touchstone.demo.observer import Observer, Recomputed
+from touchstone.demo.page import build_page
+from touchstone.demo.parts import make_loop
+from touchstone.demo.player import Order, Said, Trained, withdraw
+from touchstone.demo.report import Pace, Run, make_report
+from touchstone.demo.roster import SUBMITTER, Member
+from touchstone.demo.screen import Screen
+from touchstone.demo.stage import Folders
+from touchstone.demo.verdict import Finding, judge_run
+from touchstone.demo.watch import Watch
 from touchstone.explorer.names import Names
 from touchstone.explorer.node_reports import Asked
 from touchstone.explorer.running_explorer import Explorer, open_explorer
@@ -39,23 +40,26 @@ from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.duty import Room
 from touchstone.node.loop.opening import open_node
+from touchstone.node.serving.heldout_reports import list_losses
 from touchstone.node.submit import RoundPlan, build_task, post_task
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
 from touchstone.protocol.adapters.keys.account_key import AccountKey
+from touchstone.protocol.adapters.reports.model_progress import ModelLoss
 from touchstone.protocol.compute.determinism import list_cpu_capabilities
 from touchstone.protocol.economics.account_money import compute_money
 from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.round_machine import get_state_at
 from touchstone.scripts.network.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
 from touchstone.scripts.network.explorer_service import open_browser
+from touchstone.scripts.roles.role_nodes import Submitter
 
 LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is played. dataset: the task's bytes; fault: the operation in which the cheat errs; with_explorer:
-    whether a web page shows it, and stays in the end."""
+    """What is played. `dataset` is the task's bytes. `fault` names the operation in which the cheat errs. If
+    `with_explorer`, a web page shows the run, and stays in the end."""
 
     plan: RoundPlan
     members: tuple[Member, ...]
@@ -67,7 +71,7 @@ class Setting:
 
 @dataclass
 class Show:
-    """A run under way."""
+    """A run under way. `losses` are the held-out losses that the submitter's node has measured."""
 
     setting: Setting
     devnet: Devnet
@@ -76,17 +80,18 @@ class Show:
     watch: Watch
     observer: Observer = field(init=False)
     pace: Pace = field(default_factory=Pace)
+    losses: list[ModelLoss] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.observer = Observer(self.tell_measured)
+        self.observer = Observer(self.report_recomputed)
 
     @property
     def accounts(self) -> dict[str, str]:
-        """Lower-case account by name."""
+        """Returns the lower-case accounts by name."""
         return {name: key.address.lower() for name, key in self.keys.items()}
 
     def hear(self, name: str, message: Said | Trained) -> None:
-        """What a party said or did."""
+        """Takes a message of a party."""
         if isinstance(message, Said):
             self.screen.notify(name, self._reword(message.line))
         else:
@@ -97,24 +102,22 @@ class Show:
         watch = self.watch
         if not watch.state.games:
             return line
-        return tell_said(watch.names, watch.game, watch.state.inner[watch.task], line)
+        return reword_said(watch.names, watch.game, watch.state.inner[watch.task], line)
 
-    def tell_measured(self, found: Measured) -> None:
-        """A root was computed again."""
+    def report_recomputed(self, found: Recomputed) -> None:
+        """Tells that a root was computed again."""
         self.pace.end = self.screen.seconds
         same = "the same root" if found.own == found.posted else f"ANOTHER ROOT, {found.own.hex()[:16]}"
-        before = self.observer.losses[-2]
-        line = f"merged round {found.round} again from the claims' bytes: {same}; "
-        self.screen.notify(SUBMITTER, f"{line}held-out loss {found.loss:.3f}, before {before:.3f}")
+        self.screen.notify(SUBMITTER, f"merged round {found.round} again from the claims' bytes: {same}")
 
     def configure(self, name: str) -> NodeConfig:
-        """The submitter's node."""
+        """Returns the configuration of the submitter's node."""
         key, folders = AccountKey(self.keys[name]), self.setting.folders
         notify = lambda line: self.screen.notify(name, line)  # noqa: E731
         return NodeConfig(folders.submitter, self.devnet.path, self.devnet.rpc_url, key, notify=notify)
 
     def make_orders(self) -> list[Order]:
-        """What each process is started with."""
+        """Returns what each process is started with."""
         kernels, members = list_cpu_capabilities(), self.setting.members
         solvers = sum(member.role == SeatRole.SOLVER for member in members)
         return [
@@ -134,11 +137,11 @@ class Show:
 
 
 async def demonstrate(setting: Setting, console: Console | None = None) -> bool:
-    """One whole run; whether nothing is wrong."""
+    """Plays one run; returns whether nothing is wrong."""
     screen = Screen(console)
     with setting.folders.hold():
         async with open_show(setting, screen) as show, open_pages(show) as explorer:
-            tell_beginning(show)
+            show_beginning(show)
             report = await play(show)
             findings = conclude_report(setting, screen, report)
             if explorer is not None:
@@ -150,7 +153,7 @@ async def demonstrate(setting: Setting, console: Console | None = None) -> bool:
 
 
 def conclude_report(setting: Setting, screen: Screen, report: dict[str, Any]) -> list[Finding]:
-    """Judge the run, write its report and its page, and show the result."""
+    """Judges the run, writes its report and its page, and shows the result."""
     report["wall_s"] = round(screen.seconds, 1)
     report["path"] = os.path.relpath(setting.folders.report)
     report["page"] = os.path.relpath(setting.folders.page)
@@ -164,7 +167,7 @@ def conclude_report(setting: Setting, screen: Screen, report: dict[str, Any]) ->
 
 @asynccontextmanager
 async def open_pages(show: Show) -> AsyncIterator[Explorer | None]:
-    """The explorer beside the run, with the demo's names, opened in the browser; None where none is asked
+    """Opens the explorer of the run, with the demo's names, in the browser; yields None if none is asked
     for."""
     if not show.setting.with_explorer:
         yield None
@@ -178,7 +181,7 @@ async def open_pages(show: Show) -> AsyncIterator[Explorer | None]:
 
 @asynccontextmanager
 async def open_show(setting: Setting, screen: Screen) -> AsyncIterator[Show]:
-    """A chain with contracts and money."""
+    """Opens a chain with contracts and money."""
     names = (SUBMITTER, *(member.name for member in setting.members))
     keys = {name: Account.create() for name in names}
     options = DevnetOptions(path=setting.folders.deployment, log=setting.folders.logs / "anvil.log")
@@ -192,8 +195,8 @@ async def open_show(setting: Setting, screen: Screen) -> AsyncIterator[Show]:
         yield Show(setting, devnet, screen, keys, watch)
 
 
-def tell_beginning(show: Show) -> None:
-    """Who takes part."""
+def show_beginning(show: Show) -> None:
+    """Tells who takes part."""
     members = show.setting.members
     where = f"chain {show.devnet.deployment.chain_id} at {show.devnet.rpc_url}"
     show.screen.notify("demo", f"{where}; {len(members)} processes: {', '.join(m.name for m in members)}")
@@ -204,7 +207,7 @@ def tell_beginning(show: Show) -> None:
 
 # Playing
 async def play(show: Show) -> dict[str, Any]:
-    """The task from its posting to the last token; the report."""
+    """Plays the task from its posting to the last token; returns the report."""
     setting, chain = show.setting, show.watch.chain
     async with AsyncExitStack() as stack:
         company = stack.enter_context(open_company(show.hear))
@@ -220,30 +223,28 @@ async def play(show: Show) -> dict[str, Any]:
 
 @asynccontextmanager
 async def open_submitter(show: Show, company: Company, ticking: "asyncio.Task[None]") -> AsyncIterator[None]:
-    """Post the task and play it to its end with whoever else is there; then take the rest out."""
+    """Posts the task and plays it to its end with the other parties; then takes the rest out."""
     setting, watch = show.setting, show.watch
-    async with open_node(show.configure(SUBMITTER), Keeper) as node:
+    async with open_node(show.configure(SUBMITTER), Submitter) as node:
         words = (setting.plan, setting.dataset, node.account, secrets.token_bytes(32))
         built = await asyncio.to_thread(build_task, *words)
         task = await post_task(node.chain, node.store, *built, setting.dataset)
         await node.following.take_next()
         await node.join(task)
-        loss = await show.observer.measure_first(node)
-        show.screen.notify(SUBMITTER, f"held-out loss of the untrained model: {loss:.3f} nats per byte")
         rooms = (*node.list_rooms(), Room(show.observer.list_duties, node))
         looping = asyncio.create_task(make_loop(node, rooms).run())
         watching = asyncio.create_task(watch.run())
         try:
             await wait_for(lambda: looping.done() and watching.done(), company, ticking, looping, watching)
         finally:
+            show.losses = list_losses(node.get_view())
             await cancel(looping, watching)
         await withdraw(node)
         yield
 
 
 async def wait_for(is_enough: Any, company: Company, *tasks: "asyncio.Task[Any]") -> None:
-    """Until that holds, however long it takes. Raises what ended a task, and EnvironmentFault where a party
-    has failed."""
+    """Waits until that holds. Raises what ended a task, and EnvironmentFault if a party has failed."""
     while not is_enough():
         for task in tasks:
             if task.done():
@@ -253,7 +254,7 @@ async def wait_for(is_enough: Any, company: Company, *tasks: "asyncio.Task[Any]"
 
 
 async def cancel(*tasks: "asyncio.Task[Any]") -> None:
-    """End tasks, and wait until they have."""
+    """Ends tasks, and waits until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -261,7 +262,7 @@ async def cancel(*tasks: "asyncio.Task[Any]") -> None:
 
 # Afterwards
 async def read_changes(show: Show, chain: GameChain) -> dict[str, int]:
-    """What each wallet has more than it was given, in wei."""
+    """Returns what each wallet has more than it was given, in wei."""
     accounts = show.accounts.values()
     return {one: await chain.token.balance_of(one) - GRANT_TOKEN_WEI for one in accounts}
 
@@ -269,19 +270,19 @@ async def read_changes(show: Show, chain: GameChain) -> dict[str, int]:
 async def conclude(
     show: Show, chain: GameChain, changes: dict[str, int], cpu_s: dict[str, float]
 ) -> dict[str, Any]:
-    """The report of a run whose parties have gone, with the exported model."""
+    """Returns the report of a run whose parties have gone, and exports the model."""
     setting, watch, head = show.setting, show.watch, await chain.head()
     first = show.devnet.deployment.deploy_block
     state = get_state_at(watch.game, head.number + 1)
     money = compute_money(state, watch.game.money, head.number + 1)
     gas = await read_gas(chain.connection, show.devnet.deployment, first, head.number)
-    measured = sorted(show.observer.measured.values(), key=lambda one: one.round)
+    found = show.observer.list_found()
     run = Run(
         setting.members, show.accounts, watch.history, head.number, money, changes,
-        gas, show.pace, watch.seated, cpu_s, show.observer.losses, measured, watch.numbers,
+        gas, show.pace, watch.seated, cpu_s, show.losses, found, watch.numbers,
     )  # fmt: skip
     report = make_report(run)
     await export.run(show.configure(SUBMITTER), watch.task, setting.folders.model)
-    report["final_weights_root"] = measured[-1].weights_root.hex() if measured else ""
+    report["final_weights_root"] = found[-1].weights_root.hex() if found else ""
     report["exported_weights_root"] = compute_exported_root(setting.folders.model, setting.plan.step.layout)
     return report

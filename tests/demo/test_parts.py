@@ -13,20 +13,22 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from tests.e2e.demo import isolation
-from tests.e2e.demo.__main__ import FAULTS, make_setting, parse
-from tests.e2e.demo.company import open_company
-from tests.e2e.demo.plan import QUICK, build_plan
-from tests.e2e.demo.player import Order
-from tests.e2e.demo.report import list_burned, list_moved
-from tests.e2e.demo.roster import CHEAT, Member, make_roster
-from tests.e2e.demo.screen import draw_curve
-from tests.e2e.demo.stage import Folders
-from tests.e2e.demo.verdict import judge_run
-from tests.e2e.demo.watch import Watch
-from tests.e2e.planted import make_planting_compute
 from tests.e2e.world import make_dataset
 from tests.task_models import draw_first
+from touchstone.demo import isolation, settings
+from touchstone.demo.choices import COUNTS, FAULTS, Choices
+from touchstone.demo.company import open_company
+from touchstone.demo.plan import QUICK, build_plan
+from touchstone.demo.planted import make_planting_compute
+from touchstone.demo.player import Order
+from touchstone.demo.report import list_burned, list_moved
+from touchstone.demo.roster import CHEAT, Member, make_roster
+from touchstone.demo.run import Setting
+from touchstone.demo.screen import draw_curve
+from touchstone.demo.settings import INSTALLED_FOLDER, find_folder, make_setting
+from touchstone.demo.stage import Folders
+from touchstone.demo.verdict import judge_run
+from touchstone.demo.watch import Watch
 from touchstone.node.submit import build_task
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.follower import LogBatch
@@ -46,6 +48,8 @@ from touchstone.protocol.spec.game.vault import PotKind
 from touchstone.protocol.spec.program_operations import Operation
 from touchstone.protocol.spec.schedule import compute_learning_rate_sum
 from touchstone.protocol.spec.typed_data import SigningDomain
+from touchstone.scripts.command_line.command_errors import ExitCode
+from touchstone.scripts.touchstone import main
 
 TASK, SUBMITTER = b"\1" * 32, "0x" + "11" * 20
 SOLVER = "0x" + "a" * 40
@@ -89,7 +93,7 @@ def make_report() -> dict[str, Any]:
         "rounds": [{"round": 0, "posted": "ab", "own": "ab"}],
         "task_rounds": 1,
         "is_closed": True,
-        "loss": [5.0, 3.0],
+        "loss": [{"rounds_done": 0, "loss": 5.0}, {"rounds_done": 1, "loss": 3.0}],
         "exported_weights_root": "cd",
         "final_weights_root": "cd",
         "convicted_numbers": {CHEAT: {"is_fault": True}},
@@ -119,7 +123,7 @@ def test_a_good_run_passes_however_long_it_took() -> None:
         (("rounds", 0, "own"), "00", "differ in rounds [0]"),
         (("rounds",), [], "0 of 1 rounds"),
         (("is_closed",), False, "not closed"),
-        (("loss",), [5.0, 5.0], "loss fell"),
+        (("loss", 1, "loss"), 5.0, "loss fell"),
         (("exported_weights_root",), "", "exported model"),
         (("convicted_numbers",), {}, "one number"),
         (("parties", 3, "is_convicted"), False, "cheat was not convicted"),
@@ -165,10 +169,27 @@ def test_without_a_cheat_nobody_has_to_fall() -> None:
 
 
 # Options and sizes
+def parse(*words: str) -> Choices:
+    """What the command makes of an argument line."""
+    found: list[Choices] = []
+
+    def keep(choices: Choices) -> Setting:
+        found.append(choices)
+        raise InvalidInput(what="stopped", expected="", actual="", remedy="")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "make_setting", keep)
+        status = main(["demo", *words])
+    assert status == ExitCode.REFUSED
+    if not found:
+        raise ValueError("the command line was refused")
+    return found[0]
+
+
 def test_options_choose_who_takes_part() -> None:
-    usual, quick = parse([]), parse(["--quick", "--cheats", "none", "--rounds", "5"])
-    assert (usual.rounds, usual.solvers, usual.verifiers, usual.whistleblowers) == (3, 3, 3, 3)
-    assert (quick.rounds, quick.solvers, quick.whistleblowers) == (5, 2, 1)
+    usual, quick = parse(), parse("--quick", "--cheats", "none", "--rounds", "5")
+    assert [usual.get_count(name) for name in COUNTS] == [3, 3, 3, 3]
+    assert [quick.get_count(name) for name in COUNTS] == [5, 2, 3, 1]
     names = [member.name for member in make_setting(quick).members]
     assert CHEAT not in names and len(names) == 6
     assert {member.kernel_rank for member in make_setting(usual).members} == {0, 1}
@@ -176,7 +197,7 @@ def test_options_choose_who_takes_part() -> None:
 
 @pytest.mark.parametrize(("named", "has_exact"), [("float32", False), ("exact", True)])
 def test_the_demos_program_is_of_the_format_that_is_asked_for(named: str, has_exact: bool) -> None:
-    plan = make_setting(parse(["--quick", "--format", named])).plan
+    plan = make_setting(parse("--quick", "--format", named)).plan
     operations = {node.operation for node in plan.step.built.program.nodes}
     assert (Operation.QUANTIZED_PRODUCT_SUM in operations) is has_exact
 
@@ -184,9 +205,25 @@ def test_the_demos_program_is_of_the_format_that_is_asked_for(named: str, has_ex
 @pytest.mark.parametrize(
     "arguments", [["--verifiers", "2"], ["--rounds", "0"], ["--fault", "gather"], ["--cheats", "2"]]
 )
-def test_bad_options_are_refused(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(arguments)
+def test_bad_options_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError):
+        parse(*arguments)
+    assert arguments[0] in capsys.readouterr().err
+
+
+def test_a_run_lies_in_the_checkout_if_there_is_one_to_write(tmp_path: Path) -> None:
+    assert find_folder(tmp_path) == INSTALLED_FOLDER, "a wheel has no checkout"
+    (tmp_path / "pyproject.toml").touch()
+    assert find_folder(tmp_path) == tmp_path / "build" / "demo"
+    assert make_setting(parse("--out", str(tmp_path / "own"))).folders.root == tmp_path / "own"
+
+
+def test_a_folder_with_other_files_is_refused_and_kept(tmp_path: Path) -> None:
+    """The folder of an earlier run is deleted: `--out ~` once deleted a home."""
+    (tmp_path / "notes").touch()
+    with pytest.raises(InvalidInput, match="not its own.*notes"), Folders(tmp_path).hold():
+        pass
+    assert (tmp_path / "notes").exists()
 
 
 @pytest.mark.parametrize("watchers", [0, 3])
@@ -253,7 +290,7 @@ def test_a_party_neither_reads_nor_lists_anothers_home(tmp_path: Path) -> None:
         "    sys.exit('it sees the other home')\n"
     )
     begin = (
-        "import sys; from pathlib import Path; from tests.e2e.demo.isolation import confine; "
+        "import sys; from pathlib import Path; from touchstone.demo.isolation import confine; "
         f"confine(Path({str(own)!r}), Path({str(own.parent)!r})); exec(sys.stdin.read())"
     )
     command = [sys.executable, "-c", begin, str(own), str(other)]

@@ -1,4 +1,4 @@
-"""What a party says of its own work, with names in the place of slots and disputes."""
+"""Rewrites what a party says of its own work, with names in the place of slots and disputes."""
 
 import re
 
@@ -13,8 +13,8 @@ REASONS = re.compile(r" at https://.*|: expected .*", re.DOTALL)
 """Where a fault of a peer gets long; the log has all of it."""
 
 
-def tell_said(names: Names, game: GameState, inner: InnerBook, line: str) -> str:
-    """The line for people."""
+def reword_said(names: Names, game: GameState, inner: InnerBook, line: str) -> str:
+    """Returns the line for people."""
 
     def put_solver(found: re.Match[str]) -> str:
         index, slot = int(found[1]), int(found[2])

@@ -11,19 +11,20 @@ from typing import Any
 import aiohttp
 from rich.console import Console
 
-from tests.e2e.demo.__main__ import make_setting, parse
-from tests.e2e.demo.run import demonstrate
-from tests.e2e.demo.stage import Folders
 from tests.explorer.browsing import CHROMIUM, browse_run
+from touchstone.demo.choices import Choices
+from touchstone.demo.run import demonstrate
+from touchstone.demo.settings import make_setting
+from touchstone.demo.stage import Folders
 
-ARGUMENTS = ["--quick", "--rounds", "1", "--whistleblowers", "0", "--explorer"]
+CHOICES = Choices(is_quick=True, rounds=1, whistleblowers=0, has_explorer=True)
 DEADLINE_S = 3_600.0
 OPENS = re.compile(r"explorer at (http://\S+/)")
 STAYS = re.compile(r"the explorer stays at (http://\S+/);")
 
 
 async def test_the_cheat_falls_by_one_number_and_everybody_else_is_paid(tmp_path: Path) -> None:
-    setting = replace(make_setting(parse(ARGUMENTS)), folders=Folders(tmp_path / "demo"))
+    setting = replace(make_setting(CHOICES), folders=Folders(tmp_path / "demo"))
     shown = StringIO()
     running = asyncio.create_task(demonstrate(setting, Console(file=shown, width=200)))
     browsing, is_over = None, asyncio.Event()
