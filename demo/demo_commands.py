@@ -1,16 +1,16 @@
 """The command that shows the whole product in one run."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import click
 
 from touchstone.demo.choices import COUNTS, FAULTS, FORMATS, Choices
-from touchstone.scripts.command_line.command_results import FaultFound, JsonOutput
+from touchstone.scripts.command_line.command_results import FaultFound
 from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.command_line.option_types import NUMBER, PATH, Number
 from touchstone.scripts.documents.home_documents import DemoDocument
+from touchstone.scripts.toolchain import anvil_path
 
 ABOUT = {
     "rounds": "rounds of the task",
@@ -60,14 +60,22 @@ def make_count(name: str) -> click.Option:
     type=PATH,
     help="folder for report, logs and model; left out: build/demo of a checkout, else in the working folder",
 )
-@click.pass_obj
-def demo(output: JsonOutput, /, cheats: str, out: Path | None, **chosen: Any) -> DemoDocument | FaultFound:
+@click.option("--verbose", "is_verbose", is_flag=True, help="show every line; demo.log has them too")
+def demo(cheats: str, **chosen: Any) -> DemoDocument | FaultFound:
     """Train a small model over a local chain: a cheat is convicted to one number, all others are paid. Exit
     status 1 if anything is wrong; a slow machine is not."""
-    from touchstone.demo.run import demonstrate
-    from touchstone.demo.settings import make_setting
+    from touchstone.demo.screen import Screen
 
-    setting = make_setting(Choices(has_cheat=cheats == "one", out=out, **chosen))
-    is_good = asyncio.run(demonstrate(setting))
+    # Without it nothing can run: say so before PyTorch is loaded.
+    anvil_path()
+    choices = Choices(has_cheat=cheats == "one", **chosen)
+    screen = Screen(is_verbose=choices.is_verbose)
+    screen.expect("PyTorch to load, and a training step to be recorded", 0.0)
+    with screen.open():
+        from touchstone.demo.run import demonstrate
+        from touchstone.demo.settings import make_setting
+
+        setting = make_setting(choices)
+        is_good = asyncio.run(demonstrate(setting, screen))
     found = DemoDocument(is_good, str(setting.folders.report), str(setting.folders.page))
     return found if is_good else FaultFound(found)

@@ -3,13 +3,15 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from math import isfinite
+from typing import Any, NamedTuple
 
 from touchstone.demo.gas_use import QUESTION_CONTRACTS, ROUND_CONTRACTS, Gas
 from touchstone.demo.observer import Recomputed
 from touchstone.demo.roster import SUBMITTER, Member
+from touchstone.demo.what_if import WithCheat
 from touchstone.explorer.convicted_number import ConvictedNumber
-from touchstone.protocol.adapters.reports.model_progress import ModelLoss
+from touchstone.protocol.adapters.reports.model_progress import ModelLoss, format_loss
 from touchstone.protocol.economics.account_money import AccountMoney
 from touchstone.protocol.spec.game.claim_status import get_claim_status
 from touchstone.protocol.spec.game.enums import RoundPhase, SeatRole, SeatStatus
@@ -18,6 +20,17 @@ from touchstone.protocol.spec.game.money_reasons import PAID, MoneyKind, MoneyRe
 from touchstone.protocol.spec.game.vault import PotKind
 
 Json = dict[str, Any]
+
+
+class TrainedLoss(NamedTuple):
+    """The loss that a solver reports of steps of a round, up to step `step` of the task, in nats."""
+
+    name: str
+    round: int
+    step: int
+    loss: float
+
+
 COLUMNS = ("pay", "shares", "locked", "lost", "spent")
 """Of a table of money; shares are those of slashes and bonds."""
 PAY = PAID | {MoneyReason.RESTITUTION, MoneyReason.RESTORED_PAY}
@@ -49,6 +62,8 @@ class Run:
     losses: Sequence[ModelLoss]
     recomputed: Sequence[Recomputed]
     numbers: Mapping[str, ConvictedNumber]
+    trained: Sequence[TrainedLoss]
+    with_cheat: WithCheat | None
 
 
 def make_report(run: Run) -> Json:
@@ -58,6 +73,8 @@ def make_report(run: Run) -> Json:
         "unit": "wei",
         "rounds": [_show_round(one) for one in run.recomputed],
         "loss": [vars(one) for one in run.losses],
+        "trained": [one._asdict() for one in run.trained],
+        "with_cheat": _show_with_cheat(run.with_cheat),
         "parties": [_show_party(run, name) for name in (SUBMITTER, *(m.name for m in run.members))],
         "burned": sum(run.game.money.burned.values()),
         "burned_from": list_burned(run.game.money.burned),
@@ -74,6 +91,13 @@ def make_report(run: Run) -> Json:
 
 def _show_round(one: Recomputed) -> Json:
     return {"round": one.round, "posted": one.posted.hex(), "own": one.own.hex()}
+
+
+def _show_with_cheat(found: WithCheat | None) -> Json | None:
+    if found is None:
+        return None
+    loss = found.loss if isfinite(found.loss) else None
+    return {"round": found.round, "loss": loss, "shown": format_loss(found.loss)}
 
 
 def _name(run: Run, account: str) -> str:

@@ -10,158 +10,94 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from eth_account import Account
-from rich.console import Console
 
 from touchstone.demo.clock import keep_time
 from touchstone.demo.company import Company, open_company
 from touchstone.demo.exported import compute_exported_root
 from touchstone.demo.gas_use import read_gas
-from touchstone.demo.hearing import reword_said
 from touchstone.demo.isolation import is_supported
-from touchstone.demo.observer import Observer, Recomputed
+from touchstone.demo.origin import describe_origin
 from touchstone.demo.page import build_page
 from touchstone.demo.parts import make_loop
-from touchstone.demo.player import Order, Said, Trained, withdraw
-from touchstone.demo.report import Pace, Run, make_report
-from touchstone.demo.roster import SUBMITTER, Member
+from touchstone.demo.player import withdraw
+from touchstone.demo.report import Run, make_report
+from touchstone.demo.results import show_result
+from touchstone.demo.roster import SUBMITTER
+from touchstone.demo.scenes import Scenes, count_in_words, describe_end
 from touchstone.demo.screen import Screen
-from touchstone.demo.stage import Folders
+from touchstone.demo.show import Setting, Show
 from touchstone.demo.verdict import Finding, judge_run
+from touchstone.demo.waits import list_some
 from touchstone.demo.watch import Watch
 from touchstone.explorer.names import Names
 from touchstone.explorer.node_reports import Asked
 from touchstone.explorer.running_explorer import Explorer, open_explorer
 from touchstone.node.exports import export
 from touchstone.node.kit.chain_state import ChainState
-from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.duty import Room
 from touchstone.node.loop.opening import open_node
 from touchstone.node.serving.heldout_reports import list_losses
-from touchstone.node.submit import RoundPlan, build_task, post_task
+from touchstone.node.submit import build_task, post_task
 from touchstone.protocol.adapters.chain.chain_client import GameChain, open_game_chain
-from touchstone.protocol.adapters.keys.account_key import AccountKey
-from touchstone.protocol.adapters.reports.model_progress import ModelLoss
-from touchstone.protocol.compute.determinism import list_cpu_capabilities
 from touchstone.protocol.economics.account_money import compute_money
-from touchstone.protocol.spec.game.enums import SeatRole
 from touchstone.protocol.spec.game.round_machine import get_state_at
-from touchstone.scripts.network.devnet import GRANT_TOKEN_WEI, Devnet, DevnetOptions, fund, run_devnet
+from touchstone.scripts.network.devnet import GRANT_TOKEN_WEI, DevnetOptions, fund, run_devnet
 from touchstone.scripts.network.explorer_service import open_browser
 from touchstone.scripts.roles.role_nodes import Submitter
 
 LOOK_S = 0.2
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What is played. `dataset` is the task's bytes. `fault` names the operation in which the cheat errs. If
-    `with_explorer`, a web page shows the run, and stays in the end."""
-
-    plan: RoundPlan
-    members: tuple[Member, ...]
-    dataset: bytes
-    fault: str
-    folders: Folders
-    with_explorer: bool = False
-
-
-@dataclass
-class Show:
-    """A run under way. `losses` are the held-out losses that the submitter's node has measured."""
-
-    setting: Setting
-    devnet: Devnet
-    screen: Screen
-    keys: dict[str, Any]
-    watch: Watch
-    observer: Observer = field(init=False)
-    pace: Pace = field(default_factory=Pace)
-    losses: list[ModelLoss] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.observer = Observer(self.report_recomputed)
-
-    @property
-    def accounts(self) -> dict[str, str]:
-        """Returns the lower-case accounts by name."""
-        return {name: key.address.lower() for name, key in self.keys.items()}
-
-    def hear(self, name: str, message: Said | Trained) -> None:
-        """Takes a message of a party."""
-        if isinstance(message, Said):
-            self.screen.notify(name, self._reword(message.line))
-        else:
-            index = message.first_step // self.setting.plan.inner_steps
-            self.pace.trained[self.accounts[name], index] += message.seconds
-
-    def _reword(self, line: str) -> str:
-        watch = self.watch
-        if not watch.state.games:
-            return line
-        return reword_said(watch.names, watch.game, watch.state.inner[watch.task], line)
-
-    def report_recomputed(self, found: Recomputed) -> None:
-        """Tells that a root was computed again."""
-        self.pace.end = self.screen.seconds
-        same = "the same root" if found.own == found.posted else f"ANOTHER ROOT, {found.own.hex()[:16]}"
-        self.screen.notify(SUBMITTER, f"merged round {found.round} again from the claims' bytes: {same}")
-
-    def configure(self, name: str) -> NodeConfig:
-        """Returns the configuration of the submitter's node."""
-        key, folders = AccountKey(self.keys[name]), self.setting.folders
-        notify = lambda line: self.screen.notify(name, line)  # noqa: E731
-        return NodeConfig(folders.submitter, self.devnet.path, self.devnet.rpc_url, key, notify=notify)
-
-    def make_orders(self) -> list[Order]:
-        """Returns what each process is started with."""
-        kernels, members = list_cpu_capabilities(), self.setting.members
-        solvers = sum(member.role == SeatRole.SOLVER for member in members)
-        return [
-            Order(
-                member=member,
-                key=self.keys[member.name].key.hex(),
-                home=self.setting.folders.make_home(member.name),
-                log=self.setting.folders.logs / f"{member.name}.log",
-                deployment=self.devnet.path,
-                rpc_url=self.devnet.rpc_url,
-                awaited=0 if member.role == SeatRole.SOLVER else solvers,
-                fault=self.setting.fault,
-                kernels=kernels[min(member.kernel_rank, len(kernels) - 1)],
-            )
-            for member in members
-        ]
-
-
-async def demonstrate(setting: Setting, console: Console | None = None) -> bool:
-    """Plays one run; returns whether nothing is wrong."""
-    screen = Screen(console)
+async def demonstrate(setting: Setting, screen: Screen) -> bool:
+    """Plays one run, and tells it in scenes; returns whether nothing is wrong."""
     with setting.folders.hold():
+        screen.keep_log(setting.folders.log)
+        screen.expect("a local chain to start, and its contracts to be created", 0.01)
         async with open_show(setting, screen) as show, open_pages(show) as explorer:
-            show_beginning(show)
+            begin_scenes(show)
             report = await play(show)
-            findings = conclude_report(setting, screen, report)
+            screen.expect("", 1.0)
+            findings = conclude_report(setting, screen, report, show.scenes)
             if explorer is not None:
-                screen.notify("demo", f"the explorer stays at {explorer.url}; Ctrl-C ends it")
+                screen.announce("demo", f"the explorer stays at {explorer.url}; Ctrl-C ends it")
                 # Asked to end, the demo ends with the run's verdict.
                 with suppress(asyncio.CancelledError):
                     await explorer.following
     return all(finding.holds for finding in findings)
 
 
-def conclude_report(setting: Setting, screen: Screen, report: dict[str, Any]) -> list[Finding]:
+def begin_scenes(show: Show) -> None:
+    """Opens the first scene: who takes part, what is trained, and what a process can see."""
+    setting, plan = show.setting, show.setting.plan
+    show_beginning(show)
+    show.scenes = Scenes(show.screen, show.watch, setting.members, setting.fault, plan.segment_steps)
+    show.watch.take_event = show.scenes.take_event
+    names = list_some([one.name for one in setting.members], 4)
+    sees = "sees its own folder, the chain and HTTPS" if is_supported() else "(this kernel has no sandbox)"
+    rounds = f"{count_in_words(plan.rounds, 'round')} of {plan.inner_steps} steps"
+    size = f"{plan.count_parameters():,} parameters, {rounds}"
+    show.screen.expect("the processes of the parties to start", 0.02)
+    show.scenes.begin((f"{names}: each is a process that {sees}", f"the model: {size}, on sources of Python"))
+
+
+def conclude_report(
+    setting: Setting, screen: Screen, report: dict[str, Any], scenes: Scenes | None
+) -> list[Finding]:
     """Judges the run, writes its report and its page, and shows the result."""
-    report["wall_s"] = round(screen.seconds, 1)
-    report["path"] = os.path.relpath(setting.folders.report)
-    report["page"] = os.path.relpath(setting.folders.page)
+    report["wall_s"], report["origin"] = round(screen.seconds, 1), describe_origin()
+    folders = setting.folders
+    shown = {"path": folders.report, "page": folders.page, "log": folders.log}
+    report |= {name: os.path.relpath(path) for name, path in shown.items()}
     findings = judge_run(report)
     report["findings"] = [vars(finding) for finding in findings]
-    setting.folders.report.write_text(json.dumps(report, indent=1) + "\n")
-    setting.folders.page.write_text(build_page(report, findings, screen.timeline))
-    screen.show_result(report, findings)
+    folders.report.write_text(json.dumps(report, indent=1) + "\n")
+    folders.page.write_text(build_page(report, findings, screen.timeline))
+    if scenes is not None:
+        scenes.finish(*describe_end(report))
+    show_result(screen, report, findings)
     return findings
 
 
@@ -174,7 +110,7 @@ async def open_pages(show: Show) -> AsyncIterator[Explorer | None]:
         return
     watch, index = show.watch, show.setting.folders.index
     async with open_explorer(watch.chain, index, watch.names, asked=Asked.ALL) as explorer:
-        show.screen.notify("demo", f"explorer at {explorer.url}")
+        show.screen.announce("demo", f"explorer at {explorer.url}")
         open_browser(explorer.url)
         yield explorer
 
@@ -213,12 +149,20 @@ async def play(show: Show) -> dict[str, Any]:
         company = stack.enter_context(open_company(show.hear))
         company.start(show.make_orders())
         ticking = asyncio.create_task(keep_time(show.devnet, 1 + len(setting.members)))
-        stack.push_async_callback(cancel, ticking)
+        expecting = asyncio.create_task(keep_expecting(show))
+        stack.push_async_callback(cancel, ticking, expecting)
         await stack.enter_async_context(open_submitter(show, company, ticking))
         await wait_for(lambda: company.is_over, company, ticking)
         changes = await read_changes(show, chain)
         cpu_s = {name: over.cpu_s for name, over in company.over.items()}
     return await conclude(show, chain, changes, cpu_s)
+
+
+async def keep_expecting(show: Show) -> None:
+    """Says what is waited for, until cancelled."""
+    while True:
+        show.expect()
+        await asyncio.sleep(LOOK_S)
 
 
 @asynccontextmanager
@@ -280,6 +224,7 @@ async def conclude(
     run = Run(
         setting.members, show.accounts, watch.history, head.number, money, changes,
         gas, show.pace, watch.seated, cpu_s, show.losses, found, watch.numbers,
+        show.trained, show.observer.with_cheat,
     )  # fmt: skip
     report = make_report(run)
     await export.run(show.configure(SUBMITTER), watch.task, setting.folders.model)

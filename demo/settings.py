@@ -6,7 +6,7 @@ from pathlib import Path
 from touchstone.demo.choices import Choices
 from touchstone.demo.plan import DEFAULT, QUICK, build_plan, read_dataset
 from touchstone.demo.roster import make_roster
-from touchstone.demo.run import Setting
+from touchstone.demo.show import Setting
 from touchstone.demo.stage import Folders
 from touchstone.protocol.spec.params import FORMAT_ALIASES
 from touchstone.scripts.toolchain import ROOT

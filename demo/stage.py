@@ -60,6 +60,11 @@ class Folders:
         return self.root / "explorer.sqlite"
 
     @property
+    def log(self) -> Path:
+        """Returns the path of every line of the run."""
+        return self.root / "demo.log"
+
+    @property
     def report(self) -> Path:
         """Returns the path of the result, for programs."""
         return self.root / "report.json"

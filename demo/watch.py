@@ -21,7 +21,8 @@ Notify = Callable[[str, str], None]
 @dataclass
 class Watch:
     """Tells a task's events. `numbers` are those that convicted somebody, by account. `seated` is when a seat
-    was taken, by the demo's clock `seconds`. `rounds` and `pools` are as last seen, also of freed epochs."""
+    was taken, by the demo's clock `seconds`. `rounds` and `pools` are as last seen, also of freed epochs.
+    `take_event` gets each event of the task after it was told."""
 
     chain: GameChain
     names: Names
@@ -32,6 +33,7 @@ class Watch:
     numbers: dict[str, ConvictedNumber] = field(default_factory=dict)
     rounds: dict[int, GameRound] = field(default_factory=dict)
     pools: dict[int, Pool] = field(default_factory=dict)
+    take_event: Callable[[Event], None] = lambda event: None
 
     @property
     def task(self) -> bytes:
@@ -72,6 +74,7 @@ class Watch:
                 self.seated[event.arguments["account"]] = self.seconds()
             elif event.name == "SeatConvicted":
                 await self._show_conviction(event)
+            self.take_event(event)
 
     async def _show_conviction(self, event: Event) -> None:
         numeric_format = decode_training(self.state.texts[self.task]).numeric_format

@@ -39,8 +39,9 @@ from touchstone.demo.company import Company, open_company
 from touchstone.demo.parts import make_loop
 from touchstone.demo.player import Said, Trained, withdraw
 from touchstone.demo.roster import CHEAT, SUBMITTER, Member
-from touchstone.demo.run import Setting, Show, cancel, open_show, wait_for
+from touchstone.demo.run import cancel, open_show, wait_for
 from touchstone.demo.screen import Screen
+from touchstone.demo.show import Setting, Show
 from touchstone.demo.stage import Folders
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.loop.opening import open_node

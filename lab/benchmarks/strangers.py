@@ -29,8 +29,9 @@ from touchstone.demo.company import open_company
 from touchstone.demo.plan import DEFAULT, build_plan, read_dataset
 from touchstone.demo.player import Said, Trained
 from touchstone.demo.roster import make_roster
-from touchstone.demo.run import Setting, Show, cancel, open_show, open_submitter, wait_for
+from touchstone.demo.run import cancel, open_show, open_submitter, wait_for
 from touchstone.demo.screen import Screen
+from touchstone.demo.show import Setting, Show
 from touchstone.demo.stage import Folders
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind

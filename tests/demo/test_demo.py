@@ -14,6 +14,7 @@ from rich.console import Console
 from tests.explorer.browsing import CHROMIUM, browse_run
 from touchstone.demo.choices import Choices
 from touchstone.demo.run import demonstrate
+from touchstone.demo.screen import Screen
 from touchstone.demo.settings import make_setting
 from touchstone.demo.stage import Folders
 
@@ -26,7 +27,8 @@ STAYS = re.compile(r"the explorer stays at (http://\S+/);")
 async def test_the_cheat_falls_by_one_number_and_everybody_else_is_paid(tmp_path: Path) -> None:
     setting = replace(make_setting(CHOICES), folders=Folders(tmp_path / "demo"))
     shown = StringIO()
-    running = asyncio.create_task(demonstrate(setting, Console(file=shown, width=200)))
+    screen = Screen(Console(file=shown, width=200), is_verbose=False)
+    running = asyncio.create_task(demonstrate(setting, screen))
     browsing, is_over = None, asyncio.Event()
     async with asyncio.timeout(DEADLINE_S):
         while not running.done() and not STAYS.search(shown.getvalue()):
@@ -43,7 +45,8 @@ async def test_the_cheat_falls_by_one_number_and_everybody_else_is_paid(tmp_path
         await browsing
     running.cancel()
     assert await running, "it is told to end, and ends with its verdict"
-    _check_shown(shown.getvalue())
+    _check_log(setting.folders.log.read_text())
+    _check_scenes(shown.getvalue())
     report = json.loads(setting.folders.report.read_text())
     number = report["convicted_numbers"]["cheat"]
     assert number["operation"] == "SUBTRACT" and number["is_fault"] and len(number["operands"][0]) == 2
@@ -91,7 +94,8 @@ def _check_reports(shown: dict[str, Any]) -> None:
     losses = {one["name"]: one["loss"] for one in shown["slots"]}
     assert set(losses) == {"solver-1", "solver-2", "cheat"} and all(losses.values()), losses
     assert all(0 < loss["mean"] < 10 and loss["steps"] == 8 for loss in losses.values())
-    assert shown["losses"]["claims"] == 3 and None not in shown["losses"]["by_shard"]
+    assert None not in shown["losses"]["by_shard"]
+    assert shown["losses"]["claims"] == 2 and len(shown["losses"]["void"]) == 1, "the cheat's does not count"
     for one in shown["slots"]:
         compared = [
             rank["reported"] for draw in one["draws"] for rank in draw["ranks"] if rank["word"] is not None
@@ -103,7 +107,7 @@ def _check_reports(shown: dict[str, Any]) -> None:
             assert said["word"] == ("REJECT_STATE" if one["name"] == "cheat" else "ACCEPT")
 
 
-def _check_shown(text: str) -> None:
+def _check_log(text: str) -> None:
     """What happened was told, in this order."""
     story = [
         r"submitter posts the task",
@@ -121,11 +125,38 @@ def _check_shown(text: str) -> None:
         r"bound: .*outside: a fault",
         r"verifier-\d gets 150 tokens of the slashed stake",
         r"the task is closed",
-        r"Money, in tokens",
         r"All of it holds",
     ]
-    at, text = 0, re.sub(r"\n {20,}", " ", text)  # Long lines go on in the next one.
-    for pattern in story:
-        found = re.compile(pattern).search(text, at)
+    find_in_order(text, story)
+
+
+def _check_scenes(text: str) -> None:
+    """Five scenes tell it in a page, with the figures of this run."""
+    story = [
+        r"^1  Three strangers train; we tell one of them to cheat\.",
+        r"cheat errs on purpose: the last subtraction of each step",
+        r"^2  Each hands in one hash; nothing can be changed now\.",
+        r"[0-9a-f]{16}\.\.\. over 4 segments of 2 steps",
+        r"^3  A later block's randomness picks what is checked; verifier-\d repeats two steps, blind, and",
+        r"block \d+ draws steps \d to \d of cheat, for verifier-\d to repeat",
+        r"cheat: left out",
+        r"^4  cheat must show its work\.",
+        r"move 3: cheat posts one hash",
+        r"after three moves one subtraction is left: \S+ - \S+",
+        r"cheat wrote \S+ where \S+ is right: the contract computes \S+\. Guilty\.",
+        r"^5  The model is better without it: 5\.\d\d -> \d\.\d\d; who got what\.",
+        r"with the false claim, round 0 would have ended at \d+\.\d\d, not \d\.\d\d",
+        r"cheat -2,000",
+        r"ok +cheat was convicted",
+        r"All of it holds",
+    ]
+    find_in_order(text, story)
+    assert len(text.splitlines()) <= 60
+
+
+def find_in_order(text: str, patterns: list[str]) -> None:
+    at = 0
+    for pattern in patterns:
+        found = re.compile(pattern, re.MULTILINE).search(text, at)
         assert found, f"not told: {pattern}"
         at = found.end()

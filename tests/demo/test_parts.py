@@ -22,10 +22,10 @@ from touchstone.demo.plan import QUICK, build_plan
 from touchstone.demo.planted import make_planting_compute
 from touchstone.demo.player import Order
 from touchstone.demo.report import list_burned, list_moved
+from touchstone.demo.results import draw_curve
 from touchstone.demo.roster import CHEAT, Member, make_roster
-from touchstone.demo.run import Setting
-from touchstone.demo.screen import draw_curve
 from touchstone.demo.settings import INSTALLED_FOLDER, find_folder, make_setting
+from touchstone.demo.show import Setting
 from touchstone.demo.stage import Folders
 from touchstone.demo.verdict import judge_run
 from touchstone.demo.watch import Watch
