@@ -87,13 +87,17 @@ def _has_number(facts: ConvictionFacts) -> bool:
 
 def _write_headline(facts: ConvictionFacts) -> str:
     if facts.number is not None and _has_number(facts):
-        claimed, exact = format_pair(facts.number["claimed"], facts.number["exact_shown"])
-        right = "no number" if exact == "none" else exact
-        return f"{facts.name} wrote {claimed} where {right} is right."
+        return f"{describe_number(facts.name, facts.number['claimed'], facts.number['exact_shown'])}."
     what = WHAT[facts.is_claim]
     if facts.is_silent:
         return f"{facts.name} gave no answer when {facts.finder} disputed {what}."
     return HEADLINES[facts.proof].format(name=facts.name, what=what)
+
+
+def describe_number(name: str, claimed: str, exact: str) -> str:
+    """Returns which number a party wrote and which is right, as a sentence without a full stop."""
+    written, right = format_pair(claimed, exact)
+    return f"{name} wrote {written} where {'no number' if right == 'none' else right} is right"
 
 
 def format_pair(claimed: str, exact: str) -> tuple[str, str]:

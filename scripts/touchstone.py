@@ -12,6 +12,7 @@ from types import FrameType
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from touchstone.demo.demo_commands import demo
 from touchstone.scripts.calibration.calibration_commands import calibrate, policy
 from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.command_line.command_run import STOPPED, RootGroup
@@ -43,8 +44,8 @@ def cli() -> None:
 
 
 for command in (
-    devnet, init, stake, leave, withdraw, data, task, shares, calibrate, policy, solve, verify, watch, replay,
-    status, top, explorer, doctor, completion, export, evaluate, sample,
+    demo, devnet, init, stake, leave, withdraw, data, task, shares, calibrate, policy, solve, verify, watch,
+    replay, status, top, explorer, doctor, completion, export, evaluate, sample,
     show_help, version, tasks, keys,
 ):  # fmt: skip
     cli.add_command(command)

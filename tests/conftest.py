@@ -26,7 +26,14 @@ def large_tensors_lie_in_memory() -> Iterator[None]:
         allocator.use_room(None)
 
 
-LONGEST_FIRST = ("tests/e2e/", "tests/rounds/", "tests/lab/benchmarks/", "tests/faults/", "tests/scripts/")
+LONGEST_FIRST = (
+    "tests/e2e/",
+    "tests/demo/",
+    "tests/rounds/",
+    "tests/lab/benchmarks/",
+    "tests/faults/",
+    "tests/scripts/",
+)
 """Processes share the files: a long one that comes last leaves all others without work."""
 
 

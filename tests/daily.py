@@ -9,6 +9,8 @@ PLAYS = (
 """Of the long ones those that are played each day."""
 LONG = (
     "tests/attacks/",
+    "tests/demo/test_demo.py",
+    "tests/demo/test_parts.py",
     "tests/e2e/",
     "tests/explorer/test_browser.py",
     "tests/faults/",

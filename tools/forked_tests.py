@@ -18,7 +18,7 @@ LIBRARIES = (
 )  # fmt: skip
 OWN = (
     "touchstone", "tools", "tests", "lab", "protocol", "node", "verifier", "whistleblower", "explorer",
-    "scripts",
+    "scripts", "demo",
 )  # fmt: skip
 """The first parts of names of modules that a fork must import from the checkout."""
 

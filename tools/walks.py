@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PRODUCT = ("protocol", "touchstone", "node", "verifier", "whistleblower", "explorer", "scripts")
+PRODUCT = ("protocol", "touchstone", "node", "verifier", "whistleblower", "explorer", "scripts", "demo")
 REPORT = Path("build/walks/report.json")
 
 

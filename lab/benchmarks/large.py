@@ -32,15 +32,17 @@ from lab.benchmarks.large_run.party import (
     read_peak_bytes,
 )
 from lab.benchmarks.reports import BUILD, write_report
-from tests.e2e.demo.clock import keep_time
-from tests.e2e.demo.company import Company, open_company
-from tests.e2e.demo.player import Said, Trained, withdraw
-from tests.e2e.demo.roster import CHEAT, SUBMITTER, Member
-from tests.e2e.demo.run import Setting, Show, cancel, open_show, wait_for
-from tests.e2e.demo.screen import Screen
-from tests.e2e.demo.stage import Folders
-from tests.e2e.world import Keeper, make_loop
+from tests.e2e.world import Keeper
 from tests.task_models import parameter_count
+from touchstone.demo.clock import keep_time
+from touchstone.demo.company import Company, open_company
+from touchstone.demo.parts import make_loop
+from touchstone.demo.player import Said, Trained, withdraw
+from touchstone.demo.roster import CHEAT, SUBMITTER, Member
+from touchstone.demo.run import cancel, open_show, wait_for
+from touchstone.demo.screen import Screen
+from touchstone.demo.show import Setting, Show
+from touchstone.demo.stage import Folders
 from touchstone.node.kit.chain_state import ChainState
 from touchstone.node.loop.opening import open_node
 from touchstone.node.submit import build_task, post_task

@@ -24,14 +24,15 @@ import aiohttp
 
 from lab.benchmarks.reports import BUILD, write_report
 from lab.benchmarks.strangers_run.load import MALFORMED_S, Target
-from tests.e2e.demo.clock import keep_time
-from tests.e2e.demo.company import open_company
-from tests.e2e.demo.plan import DEFAULT, build_plan, read_dataset
-from tests.e2e.demo.player import Said, Trained
-from tests.e2e.demo.roster import make_roster
-from tests.e2e.demo.run import Setting, Show, cancel, open_show, open_submitter, wait_for
-from tests.e2e.demo.screen import Screen
-from tests.e2e.demo.stage import Folders
+from touchstone.demo.clock import keep_time
+from touchstone.demo.company import open_company
+from touchstone.demo.plan import DEFAULT, build_plan, read_dataset
+from touchstone.demo.player import Said, Trained
+from touchstone.demo.roster import make_roster
+from touchstone.demo.run import cancel, open_show, open_submitter, wait_for
+from touchstone.demo.screen import Screen
+from touchstone.demo.show import Setting, Show
+from touchstone.demo.stage import Folders
 from touchstone.protocol.adapters.keys.account_key import AccountKey
 from touchstone.protocol.adapters.store.blobs import BlobKey, BlobKind
 from touchstone.protocol.adapters.wire import request_paths

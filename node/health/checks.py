@@ -4,7 +4,7 @@ Every second it checks whether the chain's node answers, how old the newest bloc
 disk has. Every few seconds it checks that each endpoint still shows the deployment's chain. The log gets one
 line when an issue begins and one when it ends. The file `node-state.json` in the home has the same for
 `touchstone status`: it can be read even if the node hangs or has ended, and needs no port. If it is lost,
-only the count of restarts is lost.
+only the count of restarts is lost. systemd hears of each look, so that it can restart a node that hangs.
 """
 
 import asyncio
@@ -34,6 +34,7 @@ from touchstone.protocol.adapters.chain.chain_client import GameChain, is_old
 from touchstone.protocol.adapters.chain.fees import NO_CAP_WEI
 from touchstone.protocol.adapters.chain.gate import BLOCK_S, find_age_fault
 from touchstone.protocol.adapters.files.private_files import replace_private_file
+from touchstone.protocol.adapters.machine.service_manager import ALIVE, READY, STOPPING, notify_manager
 from touchstone.protocol.adapters.messages import encode_message
 from touchstone.protocol.adapters.reports.node_state import (
     END_WORDS,
@@ -52,6 +53,8 @@ from touchstone.protocol.spec.game.pools import find_seat
 
 GWEI = 10**9
 LOOK_S = 1.0
+STALE_S = 60.0
+"""Seconds without a finished check after which the checks themselves count as an issue."""
 WRITE_S = 2.0
 PROBE_S = 2.0
 """Seconds that a check waits for an answer of the chain's node."""
@@ -135,6 +138,8 @@ class Watch:
     gas_factor: float | None = None
     _started_s: int = field(default_factory=lambda: int(time.time()))
     _written_s: float = 0.0
+    _checked_s: float = field(default_factory=time.monotonic)
+    _is_ready: bool = False
     _endpoints: list[EndpointWatch] = field(default_factory=list)
     _unproven: str = ""
     _origin: bytes | None = None
@@ -158,6 +163,7 @@ class Watch:
             end = End.DECLINED
             raise
         finally:
+            notify_manager(STOPPING)
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
             await close_endpoints(self._endpoints, self.chain.connection)
@@ -167,6 +173,7 @@ class Watch:
         while True:
             try:
                 await self.check()
+                self._note_check()
             except Exception:
                 # A bug here stops neither the node nor the checks.
                 log.exception("the health checks failed")
@@ -188,6 +195,22 @@ class Watch:
         self._notify(found)
         if is_news or self._refused or time.monotonic() - self._written_s >= WRITE_S:
             await asyncio.to_thread(self.write)
+
+    def _note_check(self) -> None:
+        """Tells systemd that the node is alive. A health issue does not stop that, because a restart mends
+        none: it would only cost the node its place in a round."""
+        self._checked_s = time.monotonic()
+        states = (ALIVE,) if self._is_ready else (READY, ALIVE)
+        said = "; ".join(seen.said for seen in self.health_issues.values())
+        self._is_ready = notify_manager(*states, status=said or "no health issue")
+
+    def find_issues(self) -> dict[str, str]:
+        """Returns the present health issues in words, by name; empty if the node is well."""
+        found = {kind.value: seen.said for kind, seen in self.health_issues.items()}
+        age_s = time.monotonic() - self._checked_s
+        if age_s > STALE_S:
+            found["health_checks"] = f"the health checks have not run for {age_s:.0f} s"
+        return found
 
     async def _probe(self) -> None:
         """Asks each endpoint whether it still shows the deployment's chain, and sometimes for the account's
@@ -277,9 +300,10 @@ class Watch:
         past, now_s = self.past, int(time.time())
         counts = (past.restarts, past.kills, past.end)
         now = (self.chain_state.head_block, tuple(self.health_issues.values()))
+        work = describe_view(self.find_view())
         state = NodeState(
             self.chain.address, self._started_s, now_s, self._end, *counts, *now,
-            *describe_view(self.find_view()),
+            work.model, work.model_warning, work.next_duty, work.next_block, work.peers,
         )  # fmt: skip
         try:
             replace_private_file(self.home / STATE_FILE, encode_message(state))

@@ -236,11 +236,11 @@ def _read_money(money: AccountMoney) -> Values:
 
 
 async def show_metrics(measures: Measures, host: str, port: int, stack: AsyncExitStack) -> None:
-    """Serves metrics at `host` and `port` until `stack` is closed; does nothing if the port is 0. If the port
-    is taken, it logs that, and the node goes on."""
+    """Serves metrics and health at `host` and `port` until `stack` is closed; does nothing if the port is 0.
+    If the port is taken, it logs that, and the node goes on."""
     if not port:
         return
-    server = MetricsServer(METRICS, measures.read)
+    server = MetricsServer(METRICS, measures.read, measures.watch.find_issues)
     try:
         await server.start(host, port)
     except EnvironmentFault as fault:

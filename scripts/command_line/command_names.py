@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Start": ("devnet", "init", "doctor"),
+    "Start": ("demo", "devnet", "init", "doctor"),
     "Work": ("tasks", "solve", "verify", "watch", "leave"),
     "Money": ("stake", "withdraw", "shares"),
     "Have a model trained": ("data", "task", "export", "eval", "sample"),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from touchstone.scripts.documents.document_fields import Document
 from touchstone.scripts.documents.home_documents import (
     CompletionDocument,
+    DemoDocument,
     DevnetDocument,
     DoctorDocument,
     ErrorDocument,
@@ -58,6 +59,7 @@ DOCUMENTS: Mapping[str, type[Document]] = {
     "calibrate": CalibrateDocument,
     "completion": CompletionDocument,
     "data pack": DataPackDocument,
+    "demo": DemoDocument,
     "devnet": DevnetDocument,
     "doctor": DoctorDocument,
     "eval": EvalDocument,

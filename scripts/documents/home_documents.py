@@ -83,6 +83,14 @@ class CompletionDocument(Document, frozen=True):
     script: str
 
 
+class DemoDocument(Document, frozen=True):
+    """Whether a demo went as it must, its report with all figures (JSON), and its page (HTML)."""
+
+    all_holds: bool
+    report: str
+    page: str
+
+
 class HelpDocument(Document, frozen=True):
     """The help of a command."""
 

@@ -28,7 +28,7 @@ from touchstone.protocol.spec.game.presets import BOUNDS_LOCAL
 from touchstone.protocol.spec.params import TOKEN_WEI
 from touchstone.scripts.network.contract_creation import DEV_TOKEN, default_game_path, deploy_game_once
 from touchstone.scripts.network.devnet_clock import DevnetClock
-from touchstone.scripts.toolchain import HARDFORK, anvil_path
+from touchstone.scripts.toolchain import ANVIL_VERSION, HARDFORK, anvil_path
 
 CHAIN_ID = 31_337
 GRANT_COIN_WEI = 1_000 * 10**18
@@ -181,7 +181,7 @@ async def _wait_until_it_listens(process: "subprocess.Popen[Any]", log: Path) ->
                 what="Anvil did not start",
                 expected="it runs and listens",
                 actual=_tail(log) or f"exit status {process.poll()} without a message",
-                remedy=f"Read {log}; install again with ./dev setup.",
+                remedy=f"Read {log}. Perhaps another version of Anvil runs here: {ANVIL_VERSION} is tested.",
                 retryable=False,
             )
         await asyncio.sleep(0.02)

@@ -17,7 +17,7 @@ from touchstone.scripts.toolchain import ROOT
 PAGE = ROOT / "docs" / "errors.md"
 MARK = "<!-- The rest is written by `python -m tests.architecture.error_list`. -->\n"
 GROUPS = {
-    "Commands, homes and task files": ("scripts", "node/exports", "node/submit.py"),
+    "Commands, homes and task files": ("scripts", "demo", "node/exports", "node/submit.py"),
     "The explorer": ("explorer",),
     "The chain": ("protocol/adapters/chain",),
     "Files, keys, data and peers": ("protocol/adapters",),

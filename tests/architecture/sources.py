@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ("node", "verifier", "whistleblower")
-PACKAGES = ("protocol", "touchstone", *ROLES, "explorer", "scripts")
+PACKAGES = ("protocol", "touchstone", *ROLES, "explorer", "scripts", "demo")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.architecture.sources import ROOT, list_sources
 
-ROOMS = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts")
+ROOMS = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts", "demo")
 """Folders at the top of the repository that are packages inside of `touchstone`, by links."""
 
 
@@ -27,3 +27,12 @@ def test_each_room_is_imported_under_one_name() -> None:
     statement = re.compile(rf"^\s*(?:from (?:{names})[\w.]* import|import (?:{names})\b)", re.MULTILINE)
     paths = (*list_sources(), *list_sources("tests", "lab", "tools"))
     assert not [str(path) for path in paths if statement.search((ROOT / path).read_text())]
+
+
+def test_the_version_has_a_heading_in_the_list_of_changes() -> None:
+    """pyproject.toml alone has the number: `touchstone --version` reads it from the installed package."""
+    version = tomllib.loads(Path(ROOT, "pyproject.toml").read_text())["project"]["version"]
+    changes = Path(ROOT, "CHANGELOG.md").read_text()
+    assert re.search(rf"^## {re.escape(version)}\b", changes, re.MULTILINE)
+    elsewhere = [str(path) for path in list_sources() if f'"{version}"' in (ROOT / path).read_text()]
+    assert not elsewhere

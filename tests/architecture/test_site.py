@@ -1,15 +1,20 @@
 """The site: each page in the navigation, each link leads somewhere, services type commands that there are."""
 
+import asyncio
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+from asyncio.subprocess import DEVNULL
 from pathlib import Path
 
 import pytest
 
 from tests.scripts.typed import parse
+from touchstone.node.health import checks
+from touchstone.protocol.adapters.reports.metrics_server import MetricsServer
 from touchstone.scripts.command_line.command_errors import ExitCode
 from touchstone.scripts.toolchain import ROOT
 
@@ -83,3 +88,37 @@ def test_a_service_that_was_stopped_has_not_failed() -> None:
     assert "\nRestart=on-failure\n" in unit and "restart: on-failure" in COMPOSE.read_text()
     assert f"\nRestartPreventExitStatus={ExitCode.NOT_NEEDED:d}\n" in unit, "also with Restart=always"
     assert f"\nSuccessExitStatus={ExitCode.NOT_NEEDED:d} {ExitCode.INTERRUPTED:d}\n" in unit
+
+
+CONTAINER = DOCS / "deploy" / "Containerfile"
+
+
+async def test_the_containers_health_check_is_true() -> None:
+    """It runs as it stands in the file, against a node's server: 0 while the node is well, else another."""
+    [typed] = re.findall(r"^    CMD (\[.+\])$", CONTAINER.read_text(), re.MULTILINE)
+    issues: dict[str, str] = {}
+    server = MetricsServer((), dict, lambda: issues)
+    port = await server.start("127.0.0.1", 0)
+
+    async def check() -> int:
+        _, *words = json.loads(typed)
+        env = {**os.environ, "TOUCHSTONE_METRICS_PORT": str(port)}
+        process = await asyncio.create_subprocess_exec(sys.executable, *words, env=env, stderr=DEVNULL)
+        return await process.wait()
+
+    assert await check() == 0
+    issues["rpc_silent"] = "the chain's node is silent"
+    assert await check() != 0
+    await server.stop()
+    assert await check() != 0, "nobody answers"
+
+
+def test_the_container_runs_the_wheel_as_a_user_without_rights() -> None:
+    text = CONTAINER.read_text()
+    assert "--from=wheel" in text and text.index("\nUSER node") < text.index("\nENTRYPOINT")
+
+
+def test_systemd_hears_from_the_node_more_often_than_it_waits() -> None:
+    unit = SERVICE.read_text()
+    [patience_s] = map(int, re.findall(r"^WatchdogSec=(\d+)$", unit, re.MULTILINE))
+    assert "\nType=notify\n" in unit and patience_s >= 60 * checks.LOOK_S

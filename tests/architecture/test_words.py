@@ -119,7 +119,7 @@ OLD = {
     "zoo": "attacks",
 }
 """Name of the past -> what it is called now."""
-PRODUCT = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts")
+PRODUCT = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts", "demo")
 VERB = re.compile(r"_?tell_")
 """Functions describe, format or notify: each says which."""
 GONE = re.compile(

@@ -14,9 +14,10 @@ from typing import Any
 
 from tests.attacks.frame import Attack, is_equal, list_honest_ends
 from tests.attacks.grafting import make_grafting_compute
-from tests.e2e.cheating import change_duties, make_cheating_solver
+from tests.e2e.cheating import make_cheating_solver
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import Part
+from touchstone.demo.parts import change_duties
 from touchstone.node.kit.duty import Duty, Room
 from touchstone.node.kit.known_statements import find_solver
 from touchstone.node.records.compute import Compute, Train

@@ -1,21 +1,21 @@
 """Parties that do their work wrong on purpose and stand by it: what product code computes for them is put in
 from outside, for the tasks of one party alone."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pytest
 from torch import Tensor
 
-from tests.e2e.roles import DISPUTES, SOLVER, VERIFIER, get_lister, leave_out
+from tests.e2e.roles import DISPUTES, SOLVER, VERIFIER, leave_out
 from tests.e2e.world import Part
-from touchstone.node.kit.duty import Duty, Room, Wait
-from touchstone.node.kit.view import View
+from touchstone.demo.cheating import list_cheating_rooms, train_as_told
+from touchstone.demo.parts import change_duties
+from touchstone.node.kit.duty import Duty, Room
 from touchstone.node.records.compute import Compute
-from touchstone.node.training import claims, speculation
+from touchstone.node.training import claims
 from touchstone.protocol.compute.bounds.retrace import Retraced, Show, ignore, retrace
 from touchstone.protocol.compute.bounds.trace_tree import TraceTree, build_buffer_tree
 from touchstone.protocol.compute.program.known_steps import get_program
@@ -30,64 +30,22 @@ from touchstone.verifier import audit_duties as audits
 from touchstone.verifier import replaying
 from touchstone.verifier.judging import judge_ends
 
-HONEST = Compute(replay_segment, retrace)
-_computing: ContextVar[Compute] = ContextVar("computing", default=HONEST)
 SHARE = 0.8
 """of a limit."""
 _is_lying: ContextVar[bool] = ContextVar("lying", default=False)
-Change = Callable[[Duty[Any]], Duty[Any] | None]
-"""What a cheat does in the place of a duty; None: nothing."""
-
-
-def change_duties(rooms: Sequence[Room[Any]], listers: Sequence[Any], change: Change) -> list[Room[Any]]:
-    """The rooms; what one of `listers` lists is changed. Raises LookupError where none of them does."""
-
-    def list_changed(room: Room[Any], view: View, block: int) -> Iterator[Duty[Any] | Wait]:
-        for duty in room.list_duties(view, block):
-            changed = duty if isinstance(duty, Wait) else change(duty)
-            if changed is not None:
-                yield changed
-
-    if not any(get_lister(room) in listers for room in rooms):
-        raise LookupError(f"no room whose duties one of {listers} lists")
-    return [
-        replace(room, list_duties=partial(list_changed, room)) if get_lister(room) in listers else room
-        for room in rooms
-    ]
-
-
-def _train(*arguments: Any) -> Any:
-    return _computing.get().train(*arguments)
 
 
 def allow_cheating(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let claims be trained by what the party whose claim it is trusts, and audits say what a liar likes."""
-    monkeypatch.setattr(claims, "train_segment", _train)
+    monkeypatch.setattr(claims, "train_segment", train_as_told)
     monkeypatch.setattr(replaying, "judge_ends", _judge)
-
-
-@dataclass(frozen=True)
-class Cheated:
-    """A duty that is performed with another computation."""
-
-    duty: Duty[Any]
-    compute: Compute
-
-    async def perform(self, tools: Any) -> None:
-        token = _computing.set(self.compute)
-        try:
-            await self.duty.perform(tools)
-        finally:
-            _computing.reset(token)
 
 
 def make_cheating_solver(compute: Compute, answers: bool = True) -> Part:
     """A solver that trains with `compute`, and defends it unless it is silent."""
 
     def list_rooms(node: Member) -> Sequence[Room[Any]]:
-        node.rooms.tools.cases.compute = compute
-        trained = (claims.list_duties, speculation.list_duties)
-        rooms = change_duties(node.list_rooms(), trained, lambda duty: Cheated(duty, compute))
+        rooms = list_cheating_rooms(compute, node)
         return rooms if answers else leave_out(rooms, *DISPUTES)
 
     return replace(SOLVER, list_rooms=list_rooms)

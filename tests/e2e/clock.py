@@ -9,7 +9,7 @@ processor does not count: a busy machine costs nobody a deadline.
 import asyncio
 from collections.abc import Mapping
 
-from tests.e2e.own_time import OwnTime
+from touchstone.demo.own_time import OwnTime
 from touchstone.node.kit.config import FAR
 from touchstone.node.loop.node import Node
 from touchstone.protocol.adapters.chain.connection import Connection

@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.e2e.cheating import make_cheating_solver
 from tests.e2e.harassing import Harass
-from tests.e2e.planted import make_planting_compute, twist_input
 from tests.e2e.reading import DisputeTold, list_closed, read_happened
 from tests.e2e.roles import VERIFIER
 from tests.e2e.world import TINY_PLAN, Part, open_world, run_world
+from touchstone.demo.planted import make_planting_compute, twist_input
 from touchstone.node.kit.duty import Duty, Room
 from touchstone.node.kit.known_statements import (
     find_accused,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.e2e.world import Part
+from touchstone.demo.parts import get_lister
 from touchstone.node.defending import defence
 from touchstone.node.joining.seat_taking import SeatRequest
 from touchstone.node.kit.duty import Room
@@ -23,11 +24,6 @@ def make_cast(solvers: int, verifiers: int, watchers: int) -> dict[str, Part]:
     cast = {f"solver {i}": SOLVER for i in range(solvers)}
     cast |= {f"verifier {i}": VERIFIER for i in range(verifiers)}
     return cast | {f"watcher {i}": WATCHER for i in range(watchers)}
-
-
-def get_lister(room: Room[Any]) -> Any:
-    """What lists the duties of a room, without what is bound to it."""
-    return getattr(room.list_duties, "func", room.list_duties)
 
 
 def leave_out(rooms: Iterable[Room[Any]], *listers: Any) -> list[Room[Any]]:

@@ -18,9 +18,9 @@ import rich.console
 from eth_account import Account
 from safetensors.torch import load_file
 
-from tests.e2e.own_time import OwnTime
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.scripts.schemas import check
+from touchstone.demo.own_time import OwnTime
 from touchstone.node.exports import export
 from touchstone.node.exports.model_folder import SAFETENSORS_NAME
 from touchstone.node.exports.written_model import write_model

@@ -17,10 +17,10 @@ from tests.e2e.cheating import (
     make_primary_verifier,
 )
 from tests.e2e.harassing import HARASSER, list_harassment, make_forgetful
-from tests.e2e.planted import make_planting_compute
 from tests.e2e.reading import list_closed, read_happened
 from tests.e2e.roles import make_cast
 from tests.e2e.world import AMOUNTS, TINY_PLAN, Part, World, open_world, run_world
+from touchstone.demo.planted import make_planting_compute
 from touchstone.node.kit import known_statements
 from touchstone.node.loop.node import Node
 from touchstone.protocol.spec.game.inner_dispute import LEAVES_MAX, DisputeStage, InnerBook, QueryEnding

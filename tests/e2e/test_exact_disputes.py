@@ -11,10 +11,10 @@ from tests.e2e import test_disputes
 from tests.e2e.cheating import allow_cheating, make_cheating_solver, make_lying_verifier
 from tests.e2e.faults import convict_all
 from tests.e2e.harassing import HARASSER, list_harassment
-from tests.e2e.planted import make_planting_compute
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, World, open_world, run_world
 from tests.task_plans import respecify_plan
+from touchstone.demo.planted import make_planting_compute
 from touchstone.node.defending.dispute_answers import DisputeAnswers
 from touchstone.node.kit.config import NodeConfig
 from touchstone.node.loop.node import Node

@@ -13,12 +13,11 @@ from eth_account import Account
 
 from tests.e2e.clock import RoundClock
 from tests.task_plans import make_plan
-from touchstone.node.joining.seat_taking import SeatRequest
+from touchstone.demo import parts
 from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.duty import Room
 from touchstone.node.loop.joined import Joined
 from touchstone.node.loop.node import Node
-from touchstone.node.loop.node_loop import Loop
 from touchstone.node.loop.opening import open_node
 from touchstone.node.submit import RoundPlan, build_task, post_task
 from touchstone.node.upkeep import upkeep_duties
@@ -90,32 +89,13 @@ class Keeper(Node):
         return (Room(upkeep_duties.list_duties, self.rooms.upkeep),)
 
 
-def list_usual_rooms(node: Member) -> Sequence[Room[Any]]:
-    """What the node's role says."""
-    return node.list_rooms()
-
-
 @dataclass(frozen=True)
-class Part:
-    """What a party does: the role that it has, the seat that it wants, the rooms whose duties it takes once
-    it has joined, and what is done to it then, where it is a cheat. is_killed: it is killed, once, when this
-    holds, and started again. plays: who plays it instead of the world, given the world, its name and this."""
+class Part(parts.Part):
+    """What a party does. is_killed: it is killed, once, when this holds, and started again. plays: who plays
+    it instead of the world, given the world, its name and this."""
 
-    role: type[Member]
-    request: SeatRequest
-    list_rooms: Callable[[Member], Sequence[Room[Any]]] = list_usual_rooms
-    spoil: Callable[[Member], None] = lambda node: None
     is_killed: Callable[[Member], bool] = lambda node: False
     plays: Callable[["World", str, "Part"], Awaitable[None]] | None = None
-
-    def make_loop(self, node: Member) -> Loop:
-        """The loop of a node that has joined."""
-        return make_loop(node, self.list_rooms(node))
-
-
-def make_loop(node: Node, rooms: Sequence[Room[Any]]) -> Loop:
-    """A loop that performs the duties of these rooms until the task is closed."""
-    return Loop(node.following, node.find_view, node.account, node.config.notify, rooms)
 
 
 @dataclass

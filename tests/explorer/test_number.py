@@ -8,11 +8,11 @@ from typing import cast
 import pytest
 import torch
 
-from tests.e2e.demo.watch import show_number
-from tests.e2e.planted import find_node, make_planting_compute
 from tests.e2e.world import TINY_PLAN, make_dataset
 from tests.task_models import draw_first
 from tests.task_plans import respecify_plan
+from touchstone.demo.planted import find_node, make_planting_compute
+from touchstone.demo.watch import show_number
 from touchstone.explorer.convicted_number import (
     ConvictedNumber,
     count_siblings,

@@ -15,13 +15,13 @@ import pytest
 
 from tests.e2e.cheating import allow_cheating, make_cheating_solver, make_drifting_compute
 from tests.e2e.harassing import HARASSER
-from tests.e2e.planted import make_planting_compute
 from tests.e2e.reading import list_closed
 from tests.e2e.roles import SOLVER, make_cast
 from tests.e2e.test_contest import spoil_first_merge
 from tests.e2e.world import TINY_PLAN, Part, World, open_world, run_world
 from tests.faults.killed_processes import Death, play_killed
 from tests.faults.killing import AFTER, BEFORE, Mortal, make_mortal_journals, play_lives
+from touchstone.demo.planted import make_planting_compute
 from touchstone.node.kit.config import JOURNAL_FILE
 from touchstone.node.loop.node import Node
 from touchstone.node.records import record_kinds

@@ -27,6 +27,7 @@ from touchstone.scripts.tasks.task_example import CORPUS_BYTES
 from touchstone.scripts.touchstone import cli, main
 
 WANTED = {
+    "demo",
     "devnet",
     "init",
     "stake",

@@ -1,7 +1,7 @@
 """Runs one party of the large task in its own process, with limited memory and counted bytes.
 
 The false solver is honest until a global step; from then on one operation of each of its steps errs, and it
-defends that. It computes as `tests.e2e.planted` does, but holds no trace: a tensor is hashed and shown while
+defends that. It computes as `demo/planted.py` does, but holds no trace: a tensor is hashed and shown while
 it is in memory, as the product does it.
 """
 
@@ -22,12 +22,11 @@ from torch import Tensor
 
 from lab.benchmarks.utilisation_run.network import switch
 from tests.e2e.cheating import allow_cheating, make_cheating_solver
-from tests.e2e.demo import player
-from tests.e2e.demo.player import HONEST, Line, Order, only_defend
-from tests.e2e.demo.watch import Watch
-from tests.e2e.planted import find_node, plant
-from tests.e2e.roles import get_lister
-from tests.e2e.world import Part
+from touchstone.demo import player
+from touchstone.demo.parts import HONEST, Part, get_lister
+from touchstone.demo.planted import find_node, plant
+from touchstone.demo.player import Line, Order, only_defend
+from touchstone.demo.watch import Watch
 from touchstone.node.joining.task_inputs import PartedCorpus
 from touchstone.node.kit.config import NodeConfig
 from touchstone.node.kit.duty import Duty, ListDuties, Room, Wait

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cheating import allow_cheating, make_cheating_solver
-from tests.e2e.planted import make_planting_compute
 from tests.e2e.reading import list_closed
 from tests.e2e.roles import make_cast
 from tests.e2e.world import TINY_PLAN, open_world, run_world
+from touchstone.demo.planted import make_planting_compute
 from touchstone.node.loop.node import Node
 from touchstone.protocol.spec.game.enums import RoundPhase
 from touchstone.protocol.spec.params import PRODUCT_BITS

@@ -22,14 +22,15 @@ from typing import Any
 from eth_account import Account
 
 from lab.benchmarks.utilisation_run.plan import SEGMENTS, SOLVERS, VERIFIERS, WHISTLEBLOWERS, Play, build_plan
-from tests.e2e.demo.company import Company, open_company
-from tests.e2e.demo.plan import read_dataset
-from tests.e2e.demo.player import HONEST, Line, Order, Said, Trained, only_defend
-from tests.e2e.demo.roster import SUBMITTER, Member, make_roster
-from tests.e2e.demo.run import cancel
-from tests.e2e.demo.stage import Folders
-from tests.e2e.planted import make_planting_compute
-from tests.e2e.world import Keeper, Part, make_loop
+from tests.e2e.world import Keeper
+from touchstone.demo.company import Company, open_company
+from touchstone.demo.parts import HONEST, Part, make_loop
+from touchstone.demo.plan import read_dataset
+from touchstone.demo.planted import make_planting_compute
+from touchstone.demo.player import Line, Order, Said, Trained, only_defend
+from touchstone.demo.roster import SUBMITTER, Member, make_roster
+from touchstone.demo.run import cancel
+from touchstone.demo.stage import Folders
 from touchstone.node.kit.config import NodeConfig
 from touchstone.node.loop.node import Node
 from touchstone.node.loop.opening import open_node

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from tests.e2e.demo.plan import AMOUNTS, HELDOUT_BYTES, HONEST_MAXIMA
 from tests.task_plans import make_plan
 from tests.training_setting import propose_limits
+from touchstone.demo.plan import AMOUNTS, HELDOUT_BYTES, HONEST_MAXIMA
 from touchstone.node.submit import RoundPlan
 from touchstone.protocol.compute.tolerance.compare import Distances
 from touchstone.protocol.spec.float32 import nearest

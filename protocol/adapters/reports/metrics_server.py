@@ -1,4 +1,4 @@
-"""Serves a node's metrics to its operator, by a plain HTTP listener of its own.
+"""Serves a node's metrics and health to its operator, by a plain HTTP listener of its own.
 
 The library `prometheus_client` writes the text, from a registry of this node alone. Anybody who reaches the
 listener may read everything: no value is a secret, and no label is a peer's text. The text is made at most
@@ -21,7 +21,7 @@ from touchstone.protocol.adapters.wire.limits import ConnectionWatch, RateLimit,
 from touchstone.protocol.adapters.wire.request_log import make_request_log
 from touchstone.protocol.spec.errors import EnvironmentFault
 
-PATH = "/metrics"
+PATH, HEALTH_PATH = "/metrics", "/health"
 LIMITS = WireLimits(connections=16, burst_requests=50)
 FRESH_S = 1.0
 """Seconds for which a text of the metrics is served again."""
@@ -46,6 +46,8 @@ class Metric:
 
 Read = Callable[[], Mapping[str, Samples]]
 """Returns all present values, by the names of their metrics."""
+FindIssues = Callable[[], Mapping[str, str]]
+"""Returns what is wrong with the node now, in words, by the name of the health issue."""
 
 
 class _Values(Collector):
@@ -66,10 +68,11 @@ class _Values(Collector):
 
 
 class MetricsServer:
-    """Answers GET /metrics, to anyone. `start` it once, `stop` it once."""
+    """Answers GET /metrics and GET /health, to anyone. `start` it once, `stop` it once."""
 
-    def __init__(self, metrics: Sequence[Metric], read: Read) -> None:
+    def __init__(self, metrics: Sequence[Metric], read: Read, find_issues: FindIssues = dict) -> None:
         """Prepares the server. `read` is called in the event loop, at most once a second."""
+        self._find_issues = find_issues
         self._registry = CollectorRegistry()
         self._registry.register(_Values(metrics, read))
         # Memory, processor time and open files of this process.
@@ -84,7 +87,8 @@ class MetricsServer:
         """Listens; returns the port (a free one for 0). Raises EnvironmentFault if the address is not
         available."""
         application = web.Application(client_max_size=1)
-        application.add_routes([web.get(PATH, self._answer, allow_head=False)])
+        pages = ((PATH, self._answer), (HEALTH_PATH, self._answer_health))
+        application.add_routes([web.get(path, answer, allow_head=False) for path, answer in pages])
         runner = web.AppRunner(
             application,
             access_log=None,
@@ -122,6 +126,14 @@ class MetricsServer:
             if not self._rate.try_take(request.remote or ""):
                 return web.Response(status=429, headers={"Retry-After": "1"})
             return web.Response(body=self._make_text(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+    async def _answer_health(self, request: web.Request) -> web.Response:
+        """Answers 200 if the node has no health issue, else 503, with the issues as JSON."""
+        with self._watch.mark_busy(request):
+            if not self._rate.try_take(request.remote or ""):
+                return web.Response(status=429, headers={"Retry-After": "1"})
+            issues = dict(self._find_issues())
+            return web.json_response({"health_issues": issues}, status=503 if issues else 200)
 
     def _make_text(self) -> bytes:
         if time.monotonic() - self._made_s >= FRESH_S:

@@ -32,10 +32,10 @@ from lab.benchmarks.large_run.party import (
     hold_back_openings,
     make_planted,
 )
-from tests.e2e.planted import make_planting_compute
 from tests.kit.nodes import TASK, make_view
 from tests.task_models import draw_first, parameter_count, respecify, split_parameters
 from tests.training_setting import build_demo_schedule, build_training
+from touchstone.demo.planted import make_planting_compute
 from touchstone.node.defending import defence
 from touchstone.node.kit.duty import Room, Wait
 from touchstone.protocol.compute.bounds.retrace import retrace

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import resource
 import shutil
+import socket
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from touchstone.node.kit.gas_factor import PROBE_GAS
 from touchstone.protocol.adapters.chain.answers import Head
 from touchstone.protocol.adapters.chain.endpoint_health import RpcHealth
 from touchstone.protocol.adapters.chain.gate import Gate
+from touchstone.protocol.adapters.machine import service_manager
 from touchstone.protocol.adapters.reports.node_state import (
     STATE_FILE,
     End,
@@ -610,3 +612,39 @@ async def test_a_slow_provider_tells_of_the_coin(tmp_path: Path, monkeypatch: py
         setattr(connection, name, wait)
     await watch.check()
     assert watch.gas_left == 50
+
+
+async def test_health_is_false_while_the_node_has_an_issue_and_if_the_checks_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = make_watch(tmp_path)
+    await watch.check()
+    assert watch.find_issues() == {}
+    watch.chain.sender.is_capped = True
+    await watch.check()
+    assert list(watch.find_issues()) == ["fee_capped"]
+    watch.chain.sender.is_capped = False
+    await watch.check()
+    assert watch.find_issues() == {}
+    monkeypatch.setattr(checks, "STALE_S", -1.0)
+    assert "have not run for" in watch.find_issues()["health_checks"]
+
+
+async def test_systemd_hears_that_the_node_is_up_alive_and_stopping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an issue too: a restart mends none, and costs a round."""
+    monkeypatch.setattr(checks, "LOOK_S", 0.01)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30.0)
+        monkeypatch.setenv(service_manager.VARIABLE, str(tmp_path / "notify"))
+        watch, heard = make_watch(tmp_path), list[bytes]()
+        watch.chain.sender.is_capped = True
+        async with watch.running():
+            for _ in range(2):
+                heard.append(await asyncio.to_thread(manager.recv, 4096))
+        assert heard[0].startswith(b"READY=1\nWATCHDOG=1\nSTATUS=a transaction waits")
+        assert heard[1].startswith(b"WATCHDOG=1\n")
+        while not heard[-1].startswith(b"STOPPING=1"):
+            heard.append(await asyncio.to_thread(manager.recv, 4096))

@@ -18,7 +18,7 @@ from touchstone.protocol.adapters.chain.erc20 import ERC20_ABI
 from touchstone.protocol.spec.errors import InvalidInput
 
 ROOT = Path(__file__).resolve().parents[4]
-FOLDERS = ("lab", "explorer", "node", "protocol", "scripts", "tests", "verifier", "whistleblower")
+FOLDERS = ("demo", "lab", "explorer", "node", "protocol", "scripts", "tests", "verifier", "whistleblower")
 ABIS = {field: load_own_abi(name) for field, name in GAME_CONTRACTS.items()} | {"token": ERC20_ABI}
 OWN = {"randomness": {"prove": 1}}
 """Methods that are no call of the contract, and their arguments."""

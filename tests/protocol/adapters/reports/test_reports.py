@@ -178,3 +178,17 @@ def test_a_node_that_has_ended_and_one_that_went_silent_are_told_apart() -> None
     silent = list(describe_node_state(STATE, 1_000 + STALE_S))
     assert silent[0].startswith("WARNING: the node of this home was seen last 10 s ago")
     assert not STATE.is_running(1_000 + STALE_S) and STATE.is_running(999 + STALE_S)
+
+
+async def test_health_is_what_the_node_finds_now() -> None:
+    """200 while nothing is wrong; 503 with the reason for a container's health check."""
+    issues: dict[str, str] = {}
+    server = MetricsServer(METRICS, Values().read, lambda: issues)
+    port = await server.start("127.0.0.1", 0)
+    try:
+        assert await fetch(port, "/health") == (200, '{"health_issues": {}}')
+        issues["disk_full"] = "the disk is full"
+        assert await fetch(port, "/health") == (503, '{"health_issues": {"disk_full": "the disk is full"}}')
+        assert (await fetch(port, "/health", "POST"))[0] == 405
+    finally:
+        await server.stop()

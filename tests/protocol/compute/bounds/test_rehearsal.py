@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.e2e.planted import plant
 from tests.protocol.compute.conftest import build_tiny_training
 from tests.protocol.compute.python_referee import judge_shown
+from touchstone.demo.planted import plant
 from touchstone.protocol.compute.batches import Corpus, get_batch
 from touchstone.protocol.compute.bounds import rehearsal, rehearsal_trace
 from touchstone.protocol.compute.bounds.rehearsal import Rehearsal, rehearse
