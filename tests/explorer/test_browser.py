@@ -17,7 +17,7 @@ async def test_every_look_of_played_tasks(chain: RoundChain, players: list[Playe
     flaws, state = Flaws(), players[0].twin.state
     task, last = f"#/task/0x{players[0].twin.task.hex()}", max(state.rounds)
     views = {"played": task, "played-round": f"{task}/round/{last}", "played-lines": f"{task}/lines"}
-    account = next(iter(players[0].twin.state.seats.values())).account
+    account = next(iter({**state.former, **state.seats}.values())).account
     views |= {"accounts": "#/accounts", "accounts-one": f"#/accounts/{account}"}
     async with open_pages(chain, tmp_path) as explorer, open_browser() as browser:
         for look in LOOKS:
