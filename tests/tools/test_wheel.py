@@ -11,7 +11,6 @@ import pytest
 from tests.architecture.sources import ROOT, get_imported_names, list_sources, parse
 from tools.wheel import build_wheel
 
-TOP = ("protocol", "node", "verifier", "whistleblower", "explorer", "scripts", "demo")
 DATA = ("explorer/static", "protocol/adapters/abi")
 
 
