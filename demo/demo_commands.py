@@ -1,7 +1,6 @@
 """The command that shows the whole product in one run."""
 
-import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,8 +8,10 @@ from touchstone.demo.choices import COUNTS, FAULTS, FORMATS, Choices
 from touchstone.scripts.command_line.command_results import FaultFound
 from touchstone.scripts.command_line.command_run import Command
 from touchstone.scripts.command_line.option_types import NUMBER, PATH, Number
-from touchstone.scripts.documents.home_documents import DemoDocument
 from touchstone.scripts.toolchain import anvil_path
+
+if TYPE_CHECKING:  # Types of results: `--help` need not wait for them.
+    from touchstone.scripts.documents.home_documents import DemoDocument
 
 ABOUT = {
     "rounds": "rounds of the task",
@@ -61,10 +62,13 @@ def make_count(name: str) -> click.Option:
     help="folder for report, logs and model; left out: build/demo of a checkout, else in the working folder",
 )
 @click.option("--verbose", "is_verbose", is_flag=True, help="show every line; demo.log has them too")
-def demo(cheats: str, **chosen: Any) -> DemoDocument | FaultFound:
+def demo(cheats: str, **chosen: Any) -> "DemoDocument | FaultFound":
     """Train a small model over a local chain: a cheat is convicted to one number, all others are paid. Exit
     status 1 if anything is wrong; a slow machine is not."""
+    import asyncio
+
     from touchstone.demo.screen import Screen
+    from touchstone.scripts.documents.home_documents import DemoDocument
 
     # Without it nothing can run: say so before PyTorch is loaded.
     anvil_path()
