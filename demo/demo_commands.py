@@ -40,7 +40,11 @@ def make_count(name: str) -> click.Option:
     help="one solver that errs on purpose, or honest parties only",
 )
 @click.option(
-    "--fault", type=click.Choice(FAULTS), default=FAULTS[0], help="operation in which the cheat errs"
+    "--fault",
+    type=click.Choice(FAULTS),
+    metavar="OPERATION",
+    default=FAULTS[0],
+    help=f"operation in which the cheat errs: {', '.join(FAULTS)}",
 )
 @click.option(
     "--format",

@@ -111,7 +111,7 @@ class MoneyNews:
         ]
         if before is None:
             money = compute_account(now, game.money, view.account, block)
-            due = estimate_unlock(now, money, block)
+            due = estimate_unlock(now, money, block) if has_history(money) else None
             wait = "" if due is None else self._find_pace(view, chain).show_wait(due)
             return list(describe_beginning(money, wait))
         return lines
@@ -198,9 +198,14 @@ def _sum(sums: Sums, reasons: Iterable[MoneyReason]) -> int:
     return sum(sums.get(reason, 0) for reason in reasons)
 
 
+def has_history(money: AccountMoney) -> bool:
+    """Returns whether an account has earned, owed or lost anything in a task."""
+    settled, lost = money.sum_settled(MoneyKind.SETTLED), money.sum_settled(MoneyKind.LOST)
+    return bool(money.earned or money.owed or settled or lost)
+
+
 def describe_beginning(money: AccountMoney, wait: str = "") -> Iterator[str]:
     """Yields a line on what the account already has in the task when the node begins; none if it has
     nothing but what it has locked. `wait` says when the locked money comes back."""
-    settled, lost = money.sum_settled(MoneyKind.SETTLED), money.sum_settled(MoneyKind.LOST)
-    if money.earned or money.owed or settled or lost:
+    if has_history(money):
         yield f"so far in this task {describe_money(money, wait)} (why: `touchstone status`)"

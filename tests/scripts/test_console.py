@@ -279,7 +279,7 @@ def test_commands_that_need_no_chain(
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     example = tmp_path / "example"
     assert run(capsys, "task example", "--out", example)["files"] == ["task.toml", "corpus.bin"]
-    checked = run(capsys, "task check", "--config", example / "task.toml")
+    checked = run(capsys, "task check", "--no-trial", "--config", example / "task.toml")
     assert checked["rounds"] == 4 and checked["weights_root"] == ""
     corpus, packed_folder = example / "corpus.bin", tmp_path / "packed"
     packed = run(capsys, "data pack", corpus, "--as", "text", "--out", packed_folder)
