@@ -56,7 +56,8 @@ def try_training(file: TaskFile, steps: int | None = None, longest_s: float = LO
     else:
         weights = file.weights.read()
     tokens = torch.from_numpy(np.memmap(file.dataset, f"<u{training.token_bytes}", "c"))
-    corpus, wanted = WholeCorpus(tokens), steps or plan.schedule.inner_warmup_steps + STEPS_AT_PEAK
+    usual = plan.schedule.inner_warmup_steps + STEPS_AT_PEAK
+    corpus, wanted = WholeCorpus(tokens), min(steps or usual, plan.schedule.total_steps)
     state = begin_round(weights, find_first_peak(plan, wanted))
     losses, until_s, rate = list[float](), time.monotonic() + longest_s, 0.0
     for step in range(wanted):

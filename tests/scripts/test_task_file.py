@@ -98,7 +98,7 @@ def test_a_task_without_limits_is_told_of_the_format_that_needs_none(tmp_path: P
         ("rounds = 4", "rounds = 4\ncolour = 1", "colour"),
         ("hidden_size = 128\n", "", "model.hidden_size"),
         ("hidden_size = 128", "hidden_size = 128\nwidth = 3", "model.width"),
-        ("\nwarmup_steps = 40", "\nwarmup_steps = 2.5", "schedule.warmup_steps"),
+        ("\nwarmup_steps = 8 ", "\nwarmup_steps = 2.5 ", "schedule.warmup_steps"),
         ('solver_pay = "10"', 'solver_pay = "many"', "amount"),
         ("train_min = 640", "train_least = 640", "windows.train_least"),
         ("draws = 1", "draw = 1", "draw"),

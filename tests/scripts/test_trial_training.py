@@ -45,6 +45,19 @@ def test_losses_that_rise_or_are_no_number_diverge(losses: tuple[float, ...]) ->
     assert Trial(losses, 1.0).is_diverging
 
 
+def test_a_task_of_few_steps_is_tried_to_its_end(tmp_path: Path) -> None:
+    write_example(tmp_path)
+    path = tmp_path / "task.toml"
+    text = re.sub(r"layer_count = \d+", "layer_count = 1", path.read_text())
+    for key, value in (("rounds", 2), ("inner_steps", 8), ("segment_steps", 2), ("total_steps", 16)):
+        text = re.sub(rf"(?m)^{key} = \d+", f"{key} = {value}", text)
+    for key, value in (("warmup_steps", 2), ("inner_warmup_steps", 2), ("decay_steps", 4)):
+        text = re.sub(rf"(?m)^{key} = \d+", f"{key} = {value}", text)
+    path.write_text(text)
+    trial = try_training(read_task_file(path))
+    assert trial is not None and len(trial.losses) == 16
+
+
 def test_a_short_task_is_tried_from_its_start(tmp_path: Path) -> None:
     plan = read_example(tmp_path, "0.002").plan
     assert find_first_peak(plan, 32) == plan.schedule.warmup_steps
