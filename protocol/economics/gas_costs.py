@@ -6,10 +6,10 @@ from touchstone.protocol.spec.audit_draws import RANKS
 from touchstone.protocol.spec.game.terms import AUDITOR_SEATS_MAX, SOLVER_SEATS_MAX
 from touchstone.protocol.spec.params import MAX_SEGMENT_DRAWS
 
-ROUND_GAS = 410_000
+ROUND_GAS = 420_000
 """A round without the part of each solver: votes, seals, the root, if storage is new and a third of the
 primaries reject."""
-SOLVER_GAS = 280_000
+SOLVER_GAS = 290_000
 """Gas for each solver: its commitment, the votes on it, its settlement."""
 VOTE_GAS = 190_000
 """A vote that its auditor hands in alone, as the first of its round. In a full call of votes each takes
