@@ -91,7 +91,7 @@ def watch_node(home: Path, console: Console) -> TopDocument:
         return asyncio.run(_show_once(home, config, console))
     with suppress(KeyboardInterrupt):
         asyncio.run(_show_live(home, config, console))
-    return asyncio.run(_make_document(home, config))
+    return _describe(home, asyncio.run(look_at_chain(config)))
 
 
 async def _show_once(home: Path, config: HomeConfig, console: Console) -> TopDocument:
@@ -99,10 +99,6 @@ async def _show_once(home: Path, config: HomeConfig, console: Console) -> TopDoc
     for line in list_lines(read_node_state(home), seen, time.time()):
         console.rich.print(line, markup=False, soft_wrap=True)
     return _describe(home, seen)
-
-
-async def _make_document(home: Path, config: HomeConfig) -> TopDocument:
-    return _describe(home, await look_at_chain(config))
 
 
 def _describe(home: Path, seen: ChainLook) -> TopDocument:

@@ -46,8 +46,8 @@ class Trial:
         return not all(map(isfinite, self.losses)) or self.end > self.losses[0]
 
 
-def try_training(file: TaskFile, steps: int | None = None, longest_s: float = LONGEST_S) -> Trial | None:
-    """Trains at most `steps` steps (None: until some are trained at the peak rate). Returns None if the time
+def try_training(file: TaskFile, longest_s: float = LONGEST_S) -> Trial | None:
+    """Trains until some steps are trained at the peak rate, or the task has no more. Returns None if the time
     allowed too few for a judgement."""
     plan = file.plan
     training = sketch_task(plan, file.packed.size_bytes).training
@@ -57,7 +57,7 @@ def try_training(file: TaskFile, steps: int | None = None, longest_s: float = LO
         weights = file.weights.read()
     tokens = torch.from_numpy(np.memmap(file.dataset, f"<u{training.token_bytes}", "c"))
     usual = plan.schedule.inner_warmup_steps + STEPS_AT_PEAK
-    corpus, wanted = WholeCorpus(tokens), min(steps or usual, plan.schedule.total_steps)
+    corpus, wanted = WholeCorpus(tokens), min(usual, plan.schedule.total_steps)
     state = begin_round(weights, find_first_peak(plan, wanted))
     losses, until_s, rate = list[float](), time.monotonic() + longest_s, 0.0
     for step in range(wanted):
